@@ -1,0 +1,203 @@
+-- The law of a shard, and the call that everybody makes.
+--
+--     next tick = max(last tick + 1, now_ms << 10)
+--     lead      = (tick >> 10) - now_ms
+--
+--     lead <= max_lead                issue
+--     lead <= max_lead + max_wait     sleep lead - max_lead ms, then issue
+--     otherwise                       refuse: ID001
+--
+-- A shard's tick is  base + counter, two sequences, so that the common case takes
+-- no lock:
+--
+--     1. read base     2. n = nextval(counter)     3. read the clock     4. read base again
+--
+-- If base reads the same before and after the draw, it had that value at the draw,
+-- because it only ever rises. So the tick of the n-th draw is base-at-n + n, with
+-- base never falling as n grows: ticks strictly increase in the order of the draws,
+-- for any interleaving, any stall and any clock. The clock is only a label.
+-- If base moved, the draw is burnt and the call starts over; if the tick is behind
+-- the clock, the shard catches up, under a lock, at most once a millisecond.
+
+-- Step 1 and step 4.
+CREATE FUNCTION pgid.read_base(shard integer)
+RETURNS bigint
+LANGUAGE sql VOLATILE
+RETURN pg_sequence_last_value(pgid.base_sequence(shard));
+
+-- Step 2: the tick of a new draw.
+CREATE FUNCTION pgid.draw(base bigint, shard integer)
+RETURNS bigint
+LANGUAGE sql VOLATILE
+RETURN base + nextval(pgid.counter_sequence(shard));
+
+-- Steps 3 and 4: may this tick be issued as it is? True when its lead is 0 to
+-- max_lead ms, it is within the format, and base has not moved. One reading of the
+-- clock serves both ends of the lead: |x - half| <= half is 0 <= x <= 2 * half,
+-- with half a tick left over, which the slow path takes.
+CREATE FUNCTION pgid.is_issuable(tick bigint, base bigint, shard integer)
+RETURNS boolean
+LANGUAGE sql VOLATILE
+RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms() * 512 + 511)) <= pgid.max_lead_ms() * 512 + 511
+   AND tick < 1125899906842624
+   AND base = pgid.read_base(shard);
+
+-- The slow path: whatever next_id could not issue at once. It is given the tick
+-- that next_id drew, and the base from before that draw.
+--
+-- Errors: 22004 null shard, 22023 shard out of range, ID001 clock behind the shard,
+-- ID002 no such shard, ID003 retired, ID004 time exhausted, ID005 busy.
+--
+-- The lock belongs to the transaction, taken in a block that rolls back on purpose
+-- once the work is done. Rolling back is what releases it, on the good way out and
+-- on every other (cancel, time-out, termination) alike; sequences are not
+-- transactional and keep what the block did to them.
+CREATE FUNCTION pgid.next_id_slow(shard integer, base bigint, tick bigint)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  base_seq    CONSTANT regclass := to_regclass('pgid.base_' || shard);
+  counter_seq CONSTANT regclass := to_regclass('pgid.counter_' || shard);
+  last_ms     CONSTANT bigint   := 1099511627775;  -- 2^40 - 1: the last millisecond that generation may use
+  max_tries   CONSTANT integer  := 5000;           -- of at least 1 ms each
+  now_ms      bigint;
+  lead        bigint;
+  tries       integer := 0;
+BEGIN
+  IF base IS NULL THEN -- the lookup does not show the shard, or its base was never set
+    PERFORM pgid.require_shard(shard);
+  END IF;
+
+  BEGIN
+    LOOP
+      -- The tick is ours if base still reads as it did before the draw.
+      IF base = coalesce(pg_sequence_last_value(base_seq), -1) THEN
+        now_ms := pgid.now_ms();
+        EXIT WHEN tick >> 10 >= now_ms OR now_ms > last_ms;
+
+        -- Behind the clock: catch up. Nobody else moves base while we hold the lock.
+        IF pg_try_advisory_xact_lock(pgid.lock_class(), shard) THEN
+          base   := coalesce(pg_sequence_last_value(base_seq), -1);
+          tick   := base + nextval(counter_seq);
+          now_ms := pgid.now_ms();
+          IF tick >> 10 < now_ms AND now_ms <= last_ms THEN
+            base := setval(base_seq, base + (now_ms << 10) - tick - 1);
+            tick := base + nextval(counter_seq);
+          END IF;
+          RAISE SQLSTATE 'ID000';
+        END IF;
+
+        -- Another session is at it, and takes microseconds: look again before sleeping.
+        tries := tries + 1;
+        IF tries > max_tries THEN
+          RAISE EXCEPTION 'shard % is busy: its lock stayed taken through % tries', shard, max_tries
+            USING ERRCODE = 'ID005',
+                  HINT    = format('See who holds it: SELECT pid FROM pg_locks WHERE locktype = ''advisory'''
+                                   ' AND classid = %s AND objid = %s;', pgid.lock_class(), shard);
+        END IF;
+        IF tries > 3 THEN
+          PERFORM pg_sleep(0.0001);
+        END IF;
+      END IF;
+
+      base := coalesce(pg_sequence_last_value(base_seq), -1);
+      tick := base + nextval(counter_seq);
+    END LOOP;
+  EXCEPTION
+    WHEN SQLSTATE 'ID000' THEN NULL;
+  END;
+
+  -- The tick is ours and not behind the clock. Its lead decides.
+  now_ms := pgid.now_ms();
+  lead   := (tick >> 10) - now_ms;
+  IF now_ms > last_ms OR tick >> 10 > last_ms THEN
+    RAISE EXCEPTION 'the time of shard % is exhausted: IDs end at %', shard,
+        to_timestamp((pgid.epoch_ms() + last_ms)::double precision / 1000)
+      USING ERRCODE = 'ID004',
+            HINT    = 'If the server''s clock is right, this installation has reached the end of its 34.8 years.'
+                      ' If it is not, correct it.';
+  END IF;
+  IF lead > pgid.max_lead_ms() + pgid.max_wait_ms() THEN
+    RAISE EXCEPTION 'the clock is behind shard %: its next ID is % ms ahead, and at most % ms are waited for',
+        shard, lead, pgid.max_lead_ms() + pgid.max_wait_ms()
+      USING ERRCODE = 'ID001',
+            HINT    = 'Correct the server''s clock, or wait until it has caught up. Nothing was repeated.';
+  END IF;
+  IF lead > pgid.max_lead_ms() THEN
+    PERFORM pg_sleep((lead - pgid.max_lead_ms()) / 1000.0);
+  END IF;
+  RETURN pgid.compose(tick, shard);
+END
+$$;
+
+-- The next ID of a shard: larger than every ID that the shard has ever issued.
+--
+-- Its time is the server's clock, or ahead of it by at most max_lead_ms. Call it
+-- from a column default: a role with INSERT on the table needs no other grant.
+-- Cost: two readings of one sequence, a draw from another, one of the clock; no
+-- lock. Errors: as next_id_slow, which also does the waiting.
+--
+-- The functions called here are inlined, and qualified: nothing in this body is
+-- looked up along the caller's search_path.
+CREATE FUNCTION pgid.next_id(shard integer)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+AS $$
+DECLARE
+  base bigint := pgid.read_base(shard);
+  tick bigint := pgid.draw(base, shard);
+BEGIN
+  IF pgid.is_issuable(tick, base, shard) THEN
+    RETURN pgid.compose(tick, shard);
+  END IF;
+  RETURN pgid.next_id_slow(shard, base, tick);
+END
+$$;
+
+-- The shard that the setting pgid.shard names: of the database, the role, the
+-- session or (under a pooler: only) the transaction. NULL if it names none.
+CREATE FUNCTION pgid.current_shard()
+RETURNS integer
+LANGUAGE sql STABLE
+RETURN CASE
+  WHEN current_setting('pgid.shard', true) ~ '^[0-9]{1,4}$'
+  THEN current_setting('pgid.shard', true)::integer
+END;
+
+-- The next ID of the shard that the setting pgid.shard names.
+-- Errors: 22023 not set, or not a number from 0 to 8191; else as next_id(shard).
+CREATE FUNCTION pgid.next_id()
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+AS $$
+DECLARE
+  shard integer := pgid.current_shard();
+BEGIN
+  IF shard IS NULL THEN
+    RETURN pgid.refuse_setting();
+  END IF;
+  RETURN pgid.next_id(shard);
+END
+$$;
+
+CREATE FUNCTION pgid.refuse_setting()
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  setting CONSTANT text := coalesce(current_setting('pgid.shard', true), '');
+BEGIN
+  RAISE EXCEPTION '%', CASE WHEN setting = ''
+      THEN 'the setting pgid.shard is not set'
+      ELSE format('the setting pgid.shard is %L, not a shard from 0 to 8191', setting)
+    END
+    USING ERRCODE = '22023',
+          HINT    = 'Name this database''s shard once, for example: ALTER DATABASE mydb SET pgid.shard = 5;';
+END
+$$;
+
+COMMENT ON FUNCTION pgid.next_id(integer) IS 'The next ID of a shard, larger than all before it';
+COMMENT ON FUNCTION pgid.next_id()        IS 'The next ID of the shard that the setting pgid.shard names';

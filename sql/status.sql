@@ -1,0 +1,22 @@
+-- What an operator asks about shards.
+
+-- One row a shard:
+--     last_id, last_time   the last ID drawn and its time; NULL before the first
+--     lead_ms              how far that is ahead of the clock; negative when behind it
+--     ids_left             how many IDs the shard can still issue before its time is exhausted
+--     created, retired     when; retired is NULL while the shard issues IDs
+CREATE VIEW pgid.shard_status AS
+SELECT s.shard,
+       pgid.compose(state.tick, s.shard)                  AS last_id,
+       pgid.id_time(pgid.compose(state.tick, s.shard))    AS last_time,
+       (state.tick >> 10) - state.now_ms                  AS lead_ms,
+       CASE
+         WHEN s.retired IS NOT NULL THEN 0
+         ELSE greatest(0, 1125899906842624 - greatest(state.tick + 1, state.now_ms << 10))
+       END                                                AS ids_left,
+       s.created,
+       s.retired
+  FROM pgid.shard AS s
+ CROSS JOIN LATERAL (SELECT pgid.last_tick(s.shard) AS tick, pgid.now_ms() AS now_ms OFFSET 0) AS state;
+
+COMMENT ON VIEW pgid.shard_status IS 'A row per shard: last ID and time, lead over the clock, IDs left, created, retired';
