@@ -1,0 +1,137 @@
+// Package migrations installs the pgid schema in a database, step by step.
+//
+// The steps are embedded, under the file names of golang-migrate, and exported as
+// [FS] for those who run them with a tool of their own. [Up], [Down], [Version] and
+// [Force] run them with golang-migrate. They keep their record in a table of their
+// own, pgid_schema_migrations, so that it lives beside an application's.
+//
+// Each step is one transaction: it happens whole or not at all.
+package migrations
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+	"github.com/jackc/pgx/v5"
+)
+
+// Table is the name of the table that records the version. It stands in the first
+// schema of the search_path of the role that migrates, which is public by default.
+const Table = "pgid_schema_migrations"
+
+// FS holds the steps: NNNNNN_name.up.sql and NNNNNN_name.down.sql. A released file
+// never changes.
+//
+//go:embed *.sql
+var FS embed.FS
+
+var (
+	// ErrDirty is returned when an earlier run was interrupted and left its record
+	// unfinished. The message says what the database holds, and which version to
+	// [Force] to mend the record.
+	ErrDirty = errors.New("pgid: the migration record is dirty")
+
+	// ErrInUse is returned by [Down] when something outside the schema pgid, a
+	// column default for example, still needs it.
+	ErrInUse = errors.New("pgid: the schema is in use")
+)
+
+// Up brings the database at url to the latest version. Nothing to do is success.
+//
+// Several processes may call it at once: one applies the steps, the others wait for
+// it, and all succeed. A database that sql/install.sql has set up is taken over.
+// When ctx ends, the step under way is cancelled and rolled back.
+//
+// url is a connection URL or a keyword/value string, as pgx reads them.
+func Up(ctx context.Context, url string) error {
+	return run(ctx, url, func(s *session) error {
+		if err := s.adopt(); err != nil {
+			return err
+		}
+		return s.Up()
+	})
+}
+
+// Down removes the schema pgid, with its shards and what they remember, and the
+// record. Stored IDs stay. Nothing to do is success. It returns [ErrInUse], and
+// changes nothing, while something outside the schema needs it.
+//
+// A shard that is created again later starts from the clock: its IDs are new as long
+// as the clock has moved past the last one.
+func Down(ctx context.Context, url string) error {
+	err := run(ctx, url, func(s *session) error {
+		if err := s.adopt(); err != nil {
+			return err
+		}
+		return s.Down()
+	})
+	if err != nil {
+		return err
+	}
+	return withConn(ctx, url, dropEmptyRecord)
+}
+
+// Version is the version that the database at url has: the number of its last step,
+// 0 for none. It only reads. It returns [ErrDirty] if a run was interrupted.
+func Version(ctx context.Context, url string) (version uint, err error) {
+	err = withConn(ctx, url, func(ctx context.Context, conn *pgx.Conn) error {
+		installed, err := installedVersion(ctx, conn)
+		if err != nil {
+			return err
+		}
+		version = installed
+		recorded, dirty, err := readRecord(ctx, conn)
+		if err == nil && dirty {
+			err = dirtyError(recorded, installed)
+		}
+		return err
+	})
+	return version, err
+}
+
+// Force writes a version, 0 for none, into the record, and clears its dirty mark. It
+// changes nothing else: it is the way out of [ErrDirty].
+func Force(ctx context.Context, url string, version uint) error {
+	latest, err := Latest()
+	if err != nil {
+		return err
+	}
+	if version > latest {
+		return fmt.Errorf("pgid: version %d is unknown: use 0 to %d", version, latest)
+	}
+	return run(ctx, url, func(s *session) error { return s.force(version) })
+}
+
+// Latest is the version that [Up] brings a database to.
+func Latest() (uint, error) {
+	src, err := iofs.New(FS, ".")
+	if err != nil {
+		return 0, fmt.Errorf("pgid: embedded migrations: %w", err)
+	}
+	defer func() { _ = src.Close() }()
+	version, err := src.First()
+	if err != nil {
+		return 0, fmt.Errorf("pgid: embedded migrations: %w", err)
+	}
+	for {
+		next, err := src.Next(version)
+		if err != nil { // there is none
+			return version, nil
+		}
+		version = next
+	}
+}
+
+// dirtyError explains an unfinished record by what the database really holds.
+func dirtyError(recorded int, installed uint) error {
+	return fmt.Errorf("%w: a run towards version %d was interrupted. A step is one transaction, and the database has version %d:"+
+		" run «pgid migrate force %d», then try again", ErrDirty, max(recorded, 0), installed, installed)
+}
+
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}

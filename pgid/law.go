@@ -1,0 +1,79 @@
+package pgid
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limits bound how far a shard's ticks may lead the clock. A burst of more than
+// 1024 IDs in a millisecond, a batch, and a clock that stepped back are one thing
+// here, a lead, and are borne by the same two numbers.
+//
+// The zero Limits stand for [DefaultLimits].
+type Limits struct {
+	MaxLead time.Duration // issue at once up to this lead: whole milliseconds, 1 ms or more
+	MaxWait time.Duration // beyond it, wait for the clock up to this long: whole milliseconds, 0 or more
+}
+
+// DefaultLimits are a lead of 100 ms and a wait of 1 s.
+func DefaultLimits() Limits { return Limits{MaxLead: 100 * time.Millisecond, MaxWait: time.Second} }
+
+// resolve replaces the zero Limits by the defaults, and refuses unusable ones.
+func (l Limits) resolve() (Limits, error) {
+	if l == (Limits{}) {
+		return DefaultLimits(), nil
+	}
+	const most = 365 * 24 * time.Hour
+	if l.MaxLead < time.Millisecond || l.MaxLead > most || l.MaxLead%time.Millisecond != 0 {
+		return l, fmt.Errorf("%w: max lead %s: use whole milliseconds from 1ms to %s", ErrOutOfRange, l.MaxLead, most)
+	}
+	if l.MaxWait < 0 || l.MaxWait > most || l.MaxWait%time.Millisecond != 0 {
+		return l, fmt.Errorf("%w: max wait %s: use whole milliseconds from 0 to %s", ErrOutOfRange, l.MaxWait, most)
+	}
+	return l, nil
+}
+
+// noTick is the last tick of a shard that has drawn none.
+const noTick Tick = -1
+
+// Next is the law of a shard, as a pure function: given the shard's last tick (-1
+// if it has drawn none) and a reading of the clock in milliseconds since the epoch,
+//
+//	tick = max(last + 1, now << 10)
+//	lead = (tick >> 10) - now
+//
+// It returns the tick to draw, and how long to wait before issuing it: lead -
+// MaxLead, or 0. The function that SQL runs is the same, and is tested to be.
+//
+// It returns [ErrTimeExhausted] if the clock or the tick is past 2^40-1 ms, and
+// [ErrClockBehind] if the lead exceeds MaxLead + MaxWait; then nothing is drawn.
+func (l Limits) Next(last Tick, now int64) (tick Tick, wait time.Duration, err error) {
+	if now > maxMilli {
+		return 0, 0, ErrTimeExhausted
+	}
+	tick = max(last+1, tickAt(max(now, minMilli)))
+	if tick > MaxTick {
+		return 0, 0, ErrTimeExhausted
+	}
+	lead := tick.milli() - now
+	maxLead, maxWait := l.MaxLead.Milliseconds(), l.MaxWait.Milliseconds()
+	switch {
+	case lead <= maxLead:
+		return tick, 0, nil
+	case lead <= maxLead+maxWait:
+		return tick, time.Duration(lead-maxLead) * time.Millisecond, nil
+	default:
+		return 0, 0, &leadError{lead: lead, most: maxLead + maxWait}
+	}
+}
+
+// leadError says how far a refused tick would have led the clock.
+type leadError struct {
+	lead, most int64 // milliseconds
+}
+
+func (e *leadError) Error() string {
+	return fmt.Sprintf("%v: the next ID is %d ms ahead, and at most %d ms are waited for", ErrClockBehind, e.lead, e.most)
+}
+
+func (e *leadError) Unwrap() error { return ErrClockBehind }
