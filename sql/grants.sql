@@ -20,5 +20,7 @@ GRANT EXECUTE ON FUNCTION
   pgid.max_lead_ms(),
   pgid.max_wait_ms(),
   pgid.time_ms(timestamptz),
-  pgid.refuse(text, text, text)
+  pgid.refuse_time(timestamptz),
+  pgid.refuse_shard(integer),
+  pgid.refuse_seq(integer)
 TO PUBLIC;

@@ -48,18 +48,48 @@ BEGIN ATOMIC
   SELECT pgid.id_time(id), pgid.id_shard(id), pgid.id_seq(id);
 END;
 
--- Refuse a value: raise an error from within an expression. Volatile, so that the
--- planner never evaluates it ahead of the condition that guards it.
-CREATE FUNCTION pgid.refuse(sqlstate_code text, message text, hint text)
+-- Refusals, for use within an expression. They are declared immutable, which they are
+-- as far as they return at all, so that the functions below stay inlinable. Each takes
+-- the value that it refuses: so the planner cannot evaluate it ahead of the condition
+-- that guards it, unless it has evaluated that first.
+
+-- Errors: always 22008.
+CREATE FUNCTION pgid.refuse_time("time" timestamptz)
 RETURNS bigint
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  RAISE EXCEPTION USING
-    ERRCODE = sqlstate_code,
-    MESSAGE = message,
-    HINT    = hint;
+  RAISE EXCEPTION 'time % does not fit an ID', "time"
+    USING ERRCODE = '22008',
+          HINT    = format('An ID holds times from %s to %s.',
+                      pgid.id_time((-9223372036854775808)::bigint), pgid.id_time(9223372036854775807));
+END
+$$;
+
+-- Errors: always 22023.
+CREATE FUNCTION pgid.refuse_shard(shard integer)
+RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  RAISE EXCEPTION 'shard % is out of range', shard
+    USING ERRCODE = '22023',
+          HINT    = 'A shard is a number from 0 to 8191.';
+END
+$$;
+
+-- Errors: always 22023.
+CREATE FUNCTION pgid.refuse_seq(seq integer)
+RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  RAISE EXCEPTION 'seq % is out of range', seq
+    USING ERRCODE = '22023',
+          HINT    = 'A seq is a number from 0 to 1023.';
 END
 $$;
 
@@ -67,18 +97,12 @@ $$;
 -- Errors: 22008 outside -2^40 .. 2^40-1 ms, infinity included.
 CREATE FUNCTION pgid.time_ms("time" timestamptz)
 RETURNS bigint
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
-  WHEN "time" >= to_timestamp((pgid.epoch_ms() - 1099511627776)::double precision / 1000)
-   AND "time" <  to_timestamp((pgid.epoch_ms() + 1099511627776)::double precision / 1000)
-  THEN floor(extract(epoch FROM "time" - timestamptz '1970-01-01 00:00:00+00') * 1000)::bigint
-       - pgid.epoch_ms()
-  ELSE pgid.refuse(
-    '22008',
-    format('time %s does not fit an ID', "time"),
-    format('An ID holds times from %s to %s.',
-      to_timestamp((pgid.epoch_ms() - 1099511627776)::double precision / 1000),
-      to_timestamp((pgid.epoch_ms() + 1099511627775)::double precision / 1000)))
+  WHEN "time" < to_timestamp((pgid.epoch_ms() - 1099511627776)::double precision / 1000)
+    OR "time" >= to_timestamp((pgid.epoch_ms() + 1099511627776)::double precision / 1000)
+  THEN pgid.refuse_time("time")
+  ELSE floor(extract(epoch FROM "time" - timestamptz '1970-01-01 00:00:00+00') * 1000)::bigint - pgid.epoch_ms()
 END;
 
 -- The ID of a time, shard and seq: for back-filled rows. It draws nothing and
@@ -87,12 +111,10 @@ END;
 -- Errors: 22008 time, 22023 shard or seq out of range.
 CREATE FUNCTION pgid.make_id("time" timestamptz, shard integer, seq integer)
 RETURNS bigint
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
-  WHEN shard NOT BETWEEN 0 AND 8191
-  THEN pgid.refuse('22023', format('shard %s is out of range', shard), 'A shard is a number from 0 to 8191.')
-  WHEN seq NOT BETWEEN 0 AND 1023
-  THEN pgid.refuse('22023', format('seq %s is out of range', seq), 'A seq is a number from 0 to 1023.')
+  WHEN shard NOT BETWEEN 0 AND 8191 THEN pgid.refuse_shard(shard)
+  WHEN seq NOT BETWEEN 0 AND 1023 THEN pgid.refuse_seq(seq)
   ELSE (pgid.time_ms("time") << 23) | (shard << 10) | seq
 END;
 
@@ -101,12 +123,12 @@ END;
 -- Errors: 22008 time out of range.
 CREATE FUNCTION pgid.min_id("time" timestamptz)
 RETURNS bigint
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN pgid.time_ms("time") << 23;
 
 CREATE FUNCTION pgid.max_id("time" timestamptz)
 RETURNS bigint
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (pgid.time_ms("time") << 23) | 8388607;
 
 COMMENT ON FUNCTION pgid.decode(bigint)   IS 'The time, shard and seq of an ID';

@@ -5,8 +5,8 @@
 --     pgid.counter_N   counts draws: only ever advanced, by nextval
 --     pgid.base_N      only ever raised, by setval, under the shard's lock
 --
--- next_id.sql says why two. A base that was never set reads as -1, so that the
--- first tick of a new shard can be 0.
+-- next_id.sql says why two. A new shard's base is -1, so that its first tick can be
+-- 0; one that was never set, as after a dump without data, is taken for -1 too.
 
 CREATE TABLE pgid.shard (
   shard   integer     PRIMARY KEY CHECK (shard BETWEEN 0 AND 8191),
@@ -94,9 +94,7 @@ BEGIN
             HINT    = 'A shard is a number from 0 to 8191.';
   END IF;
   IF shard NOT BETWEEN 0 AND 8191 THEN
-    RAISE EXCEPTION 'shard % is out of range', shard
-      USING ERRCODE = '22023',
-            HINT    = 'A shard is a number from 0 to 8191.';
+    PERFORM pgid.refuse_shard(shard);
   END IF;
 END
 $$;
@@ -193,6 +191,7 @@ BEGIN
   IF NOT stands THEN
     EXECUTE format('CREATE SEQUENCE pgid.base_%s    AS bigint MINVALUE -1 START -1 CACHE 1', shard);
     EXECUTE format('CREATE SEQUENCE pgid.counter_%s AS bigint MINVALUE  1 START  1 CACHE 1', shard);
+    PERFORM setval(format('pgid.base_%s', shard), -1);
     INSERT INTO pgid.shard (shard) VALUES (add_shard.shard);
   END IF;
   -- IDs of one millisecond sort by shard before seq: an ID of another shard is

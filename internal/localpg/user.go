@@ -57,15 +57,17 @@ func (a account) wrap(dir, home, runtime string, env map[string]string) error {
 	for _, program := range []string{"initdb", "pg_ctl"} {
 		var script strings.Builder
 		script.WriteString("#!/bin/sh\ncd /\n")
-		if program == "pg_ctl" {
-			for k, v := range env {
-				fmt.Fprintf(&script, "export %s=%s\n", k, quote(v))
-			}
-		}
 		as := ""
 		if a.switched {
 			fmt.Fprintf(&script, "chown -R %d:%d %s\n", a.uid, a.gid, quote(runtime))
 			as = fmt.Sprintf("setpriv --reuid=%d --regid=%d --clear-groups ", a.uid, a.gid)
+		}
+		if program == "pg_ctl" && len(env) > 0 { // as the account: what is preloaded must not start as root
+			as += "env"
+			for k, v := range env {
+				as += " " + quote(k+"="+v)
+			}
+			as += " "
 		}
 		fmt.Fprintf(&script, "exec %s%s \"$@\"\n", as, quote(filepath.Join(home, "bin", program)))
 		if err := os.WriteFile(filepath.Join(dir, "bin", program), []byte(script.String()), 0o755); err != nil { //nolint:gosec // a program

@@ -37,6 +37,7 @@ func newLocal(opts options) (backend, error) {
 	}
 	var err error
 	if b.Server, err = localpg.Start(local); err != nil {
+		_ = os.Remove(b.clock)
 		return nil, err
 	}
 	return b, nil
@@ -73,9 +74,6 @@ func fakeClockEnv(file string) map[string]string {
 		"FAKETIME_TIMESTAMP_FILE":      file,
 		"FAKETIME_NO_CACHE":            "1",
 		"FAKETIME_DONT_FAKE_MONOTONIC": "1",
-		"DONT_FAKE_MONOTONIC":          "1",
-		"FAKETIME_DONT_RESET":          "1",
-		"FAKETIME_DISABLE_SHM":         "1",
 	}
 }
 

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nextid/postgres-ids/migrations"
+)
+
+func (a *app) migrate() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "migrate",
+		Short: "Install, upgrade and remove pgid in a database",
+		Example: `  pgid migrate up
+  pgid migrate version`,
+	},
+		&cobra.Command{
+			Use:   "up",
+			Short: "Bring the database to the latest version",
+			Long: `Bring the database to the latest version, and print it. Safe to run by several processes at once,
+and when there is nothing to do. The role needs CREATE on the database, no superuser.`,
+			Example: `  pgid migrate up --database-url postgres://owner@localhost/mydb`,
+			Args:    cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return a.migrateUp(cmd.Context())
+			},
+		},
+		&cobra.Command{
+			Use:   "down",
+			Short: "Remove pgid from the database, shards and all",
+			Long: `Remove the schema pgid, with its shards and what they remember, and the migration record.
+Stored IDs stay. Refused while a column default or anything else still needs the schema.`,
+			Example: `  pgid migrate down --database-url postgres://owner@localhost/mydb`,
+			Args:    cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return a.migrateDown(cmd.Context())
+			},
+		},
+		&cobra.Command{
+			Use:     "version",
+			Short:   "Print the version that the database has: 0 for none",
+			Example: `  test "$(pgid migrate version)" -ge 1`,
+			Args:    cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return a.migrateVersion(cmd.Context())
+			},
+		},
+		&cobra.Command{
+			Use:   "force VERSION",
+			Short: "Set the recorded version, after an interrupted migration",
+			Long: `Write a version, 0 for none, into the migration record and clear its dirty mark. It changes nothing
+else: it is the way out when an interrupted migration left its record dirty. The error about that
+names the version to force.`,
+			Example:     `  pgid migrate force 1`,
+			Annotations: map[string]string{takesNumbers: "yes"},
+			Args:        exactly(1, "one version"),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.migrateForce(cmd.Context(), numbers(args)[0])
+			},
+		},
+	)
+}
+
+// exactly asks for n arguments and says which.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return fmt.Errorf("%s takes %s: see «%s --help»", cmd.CommandPath(), what, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+const needToMigrate = "the role needs CREATE on the database and on the first schema of its search_path (public)," +
+	" and to own the schema pgid where it stands"
+
+func (a *app) migrateUp(ctx context.Context) error {
+	url, err := a.database()
+	if err != nil {
+		return err
+	}
+	if err := migrations.Up(ctx, url); err != nil {
+		return permissionError(err, needToMigrate)
+	}
+	version, err := migrations.Version(ctx, url)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Stdout, "the schema pgid has version %d\n", version)
+	return err
+}
+
+func (a *app) migrateDown(ctx context.Context) error {
+	url, err := a.database()
+	if err != nil {
+		return err
+	}
+	if err := migrations.Down(ctx, url); err != nil {
+		return permissionError(err, needToMigrate)
+	}
+	_, err = fmt.Fprintln(a.Stdout, "the schema pgid is removed")
+	return err
+}
+
+func (a *app) migrateVersion(ctx context.Context) error {
+	url, err := a.database()
+	if err != nil {
+		return err
+	}
+	version, err := migrations.Version(ctx, url)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.Stdout, version)
+	return err
+}
+
+func (a *app) migrateForce(ctx context.Context, text string) error {
+	latest, err := migrations.Latest()
+	if err != nil {
+		return err
+	}
+	version, err := strconv.ParseUint(text, 10, 31)
+	if err != nil || uint(version) > latest {
+		return fmt.Errorf("%q is not a version: use 0 to %d", text, latest)
+	}
+	url, err := a.database()
+	if err != nil {
+		return err
+	}
+	if err := migrations.Force(ctx, url, uint(version)); err != nil {
+		return permissionError(err, needToMigrate)
+	}
+	_, err = fmt.Fprintf(a.Stdout, "the migration record says version %d\n", version)
+	return err
+}

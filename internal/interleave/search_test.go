@@ -1,0 +1,76 @@
+package interleave
+
+import (
+	"strings"
+	"testing"
+)
+
+var (
+	single = []Call{{}}
+	twice  = []Call{{}, {}}
+	batch  = []Call{{Batch: 3}}
+	raise  = []Call{{Raise: 6}}
+	clock  = []int8{0, 1, 2}
+)
+
+// TestSearch finds no broken promise, and has looked everywhere. The number of
+// states is compared with a lower bound, so that a model which loses its
+// interleavings does not pass.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		scenario Scenario
+		atLeast  int // states
+	}{
+		{"three single calls", Scenario{Programs: [][]Call{single, single, single}}, 1},
+		{"two single calls and a batch", Scenario{Programs: [][]Call{single, single, batch}}, 1},
+		{"two single calls and a raise", Scenario{Programs: [][]Call{single, single, raise}}, 1},
+		{"two callers of two calls", Scenario{Programs: [][]Call{twice, twice}}, 1},
+		{"callers die", Scenario{Programs: [][]Call{twice, twice}, Deaths: true}, 1},
+		{"a batch among callers that die", Scenario{Programs: [][]Call{twice, {{Batch: 3}, {}}}, Deaths: true}, 1},
+		{"the server crashes", Scenario{Programs: [][]Call{twice, twice}, Crashes: 1, Jump: 2}, 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.scenario.Clock = clock
+			result := Search(test.scenario)
+			t.Logf("%d states", result.States)
+			if result.Broken != "" {
+				t.Errorf("%s after %d actions:\n%s", result.Broken, len(result.Trace), strings.Join(result.Trace, "\n"))
+			}
+			if result.States < test.atLeast {
+				t.Errorf("%d states, want at least %d: the search does not cover what it should", result.States, test.atLeast)
+			}
+		})
+	}
+}
+
+// TestFaults shows that the search can fail: it finds each known way to get the
+// algorithm wrong.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		fault    Fault
+		programs [][]Call
+	}{
+		{"no second read of base", NoSecondRead, [][]Call{single, single, single}},
+		{"no second read of base, two callers", NoSecondRead, [][]Call{twice, twice}},
+		{"catch up without the lock", NoLock, [][]Call{single, single, single}},
+		{"batch without the lock", NoLock, [][]Call{single, single, batch}},
+		{"raise without the lock", NoLock, [][]Call{single, single, raise}},
+		{"batch without a look at the counter", NoBatchCheck, [][]Call{single, single, batch}},
+		{"catch up from the base before the lock", StaleBase, [][]Call{single, single, single}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			result := Search(Scenario{Programs: test.programs, Clock: clock, Fault: test.fault})
+			if result.Broken == "" {
+				t.Fatalf("%d states and no broken promise: the search does not see this fault", result.States)
+			}
+			t.Logf("%s after %d actions, %d states:\n%s",
+				result.Broken, len(result.Trace), result.States, strings.Join(result.Trace, "\n"))
+		})
+	}
+}
