@@ -51,7 +51,8 @@ RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms() * 512 + 511)) <= p
 -- The lock belongs to the transaction, taken in a block that rolls back on purpose
 -- once the work is done. Rolling back is what releases it, on the good way out and
 -- on every other (cancel, time-out, termination) alike; sequences are not
--- transactional and keep what the block did to them.
+-- transactional and keep what the block did to them. (Its code must not end in 000:
+-- PL/pgSQL would take it for the whole class, and swallow ID005.)
 CREATE FUNCTION pgid.next_id_slow(shard integer, base bigint, tick bigint)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -86,7 +87,7 @@ BEGIN
             base := setval(base_seq, base + (now_ms << 10) - tick - 1);
             tick := base + nextval(counter_seq);
           END IF;
-          RAISE SQLSTATE 'ID000';
+          RAISE SQLSTATE 'IDEND';
         END IF;
 
         -- Another session is at it, and takes microseconds: look again before sleeping.
@@ -106,7 +107,7 @@ BEGIN
       tick := base + nextval(counter_seq);
     END LOOP;
   EXCEPTION
-    WHEN SQLSTATE 'ID000' THEN NULL;
+    WHEN SQLSTATE 'IDEND' THEN NULL;
   END;
 
   -- The tick is ours and not behind the clock. Its lead decides.

@@ -7,14 +7,19 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/nextid/postgres-ids/internal/cli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends the work in good order; a second one kills.
-	context.AfterFunc(ctx, stop)
+	// The first signal ends the work in good order; a second one kills. Not at once:
+	// timeout(1) and some supervisors signal a process and its group together.
+	context.AfterFunc(ctx, func() {
+		time.Sleep(500 * time.Millisecond)
+		stop()
+	})
 	os.Exit(cli.Run(ctx, os.Args[1:], cli.Env{
 		Stdin:  os.Stdin,
 		Stdout: os.Stdout,

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Env is what a command sees of its process.
@@ -78,6 +80,10 @@ else by PostgreSQL's own variables: PGHOST, PGPORT, PGDATABASE, PGUSER, PGSERVIC
 		a.migrate(), a.shard(), a.next(), a.decode(), a.demo())
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var bad *pflag.InvalidValueError
+		if errors.As(err, &bad) {
+			err = fmt.Errorf("--%s %q is not of type %s", bad.GetFlag().Name, bad.GetValue(), bad.GetFlag().Value.Type())
+		}
 		return fmt.Errorf("%w: see «%s --help»", err, cmd.CommandPath())
 	})
 	root.PersistentFlags().StringVar(&a.databaseURL, "database-url", "",

@@ -50,8 +50,9 @@ func checkURL(named, source string) error {
 			return fmt.Errorf("%s is not a URL: write postgres://user:password@host:5432/database,"+
 				" with special characters of user and password as %%XX", source)
 		}
-	} else if named != "" && !strings.Contains(named, "=") {
-		return fmt.Errorf("%s is not a database URL: write postgres://user:password@host:5432/database", source)
+	} else if strings.Contains(err.Error(), "failed to parse as keyword/value") {
+		return fmt.Errorf("%s is not a database URL: write postgres://user:password@host:5432/database"+
+			" or host=... dbname=... user=...", source)
 	}
 	// The reason alone: the rest of pgx's text is the URL.
 	if reason := errors.Unwrap(err); reason != nil {
@@ -71,7 +72,7 @@ func (a *app) connect(ctx context.Context) (*pgx.Conn, error) {
 	}
 	conn, err := pgx.Connect(ctx, named)
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return nil, err // it says that it failed to connect, and where
 	}
 	return conn, nil
 }

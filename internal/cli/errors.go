@@ -56,13 +56,15 @@ func withHint(err error) string {
 	return text + ": " + pg.Hint
 }
 
-// fold makes one line of many: "a:\n\tb\nc" is "a: b; c".
+// fold makes one line of many: "a:\n\tb\nc" is "a: b; c". A line like the one before
+// it is left out: pgx tries an address with and without TLS, and reports both.
 func fold(text string) string {
 	var line strings.Builder
+	last := ""
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		part = strings.TrimSpace(part)
 		switch sofar := line.String(); {
-		case part == "":
+		case part == "" || part == last:
 			continue
 		case sofar == "":
 		case strings.HasSuffix(sofar, ":"):
@@ -71,6 +73,7 @@ func fold(text string) string {
 			line.WriteString("; ")
 		}
 		line.WriteString(part)
+		last = part
 	}
 	return line.String()
 }

@@ -82,7 +82,7 @@ func (d *demo) run(ctx context.Context, url string) error {
 	}
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return err // it says that it failed to connect, and where
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if d.settings, err = pgid.NewClient(conn).Settings(ctx); err != nil {

@@ -75,7 +75,7 @@ func createDatabase(ctx context.Context, serverURL string) (*place, error) {
 	}
 	conn, err := pgx.Connect(ctx, serverURL)
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return nil, err // it says that it failed to connect, and where
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 

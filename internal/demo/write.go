@@ -52,7 +52,7 @@ func (d *demo) write(ctx context.Context, conn *pgx.Conn) (*written, error) {
 	for i := range conns {
 		c, err := pgx.Connect(ctx, d.url)
 		if err != nil {
-			return nil, fmt.Errorf("connect: %w", err)
+			return nil, err // it says that it failed to connect, and where
 		}
 		defer func() { _ = c.Close(context.WithoutCancel(ctx)) }()
 		conns[i] = c

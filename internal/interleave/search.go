@@ -14,9 +14,10 @@ type Scenario struct {
 
 // A Result is what a search found.
 type Result struct {
-	States int      // states visited
-	Broken string   // the promise that broke, or ""
-	Trace  []string // the shortest way there
+	States int        // states visited
+	Taken  [atEnd]int // how often each action was tried
+	Broken string     // the promise that broke, or ""
+	Trace  []string   // the shortest way there
 }
 
 // node is a visited state and how the search came to it.
@@ -37,6 +38,7 @@ type search struct {
 	scenario Scenario
 	seen     map[state]struct{}
 	nodes    []node // visited, in order; those not yet expanded at the end
+	taken    [atEnd]int
 	broken   string
 }
 
@@ -47,7 +49,7 @@ func Search(scenario Scenario) Result {
 	for i := 0; i < len(w.nodes) && w.broken == ""; i++ {
 		w.expand(int32(i)) //nolint:gosec // memory ends long before 2^31 states
 	}
-	result := Result{States: len(w.nodes), Broken: w.broken}
+	result := Result{States: len(w.nodes), Taken: w.taken, Broken: w.broken}
 	if w.broken != "" {
 		result.Trace = w.trace()
 	}
@@ -94,6 +96,7 @@ func (w *search) expand(parent int32) {
 		running = true
 		act(s, i, program[c.call], w.scenario.Fault, w.scenario.Clock, func(next state, broken string) {
 			stuck = false
+			w.taken[c.at]++
 			w.visit(node{state: next, parent: parent, actor: int8(i), action: c.at}, broken) //nolint:gosec // i < callers
 		})
 		if w.scenario.Deaths && c.at != begin {
