@@ -332,7 +332,6 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
   shards integer[];
-  names  text;
   kind   text;
   slots  text[];
 BEGIN
@@ -343,14 +342,11 @@ BEGIN
    WHERE to_regclass('pgid.base_' || n) IS NOT NULL
      AND NOT EXISTS (SELECT FROM pgid.shard AS s WHERE s.shard = n AND s.retired IS NOT NULL);
 
-  SELECT string_agg(format(', ''pgid.base_%1$s''::regclass, ''pgid.counter_%1$s''::regclass', n), '' ORDER BY n)
-    INTO names
-    FROM unnest(shards) AS n;
-
   EXECUTE format(
     'CREATE OR REPLACE FUNCTION pgid.sequences() RETURNS regclass[] LANGUAGE sql IMMUTABLE'
     ' RETURN ARRAY[''pgid.base_none''::regclass, ''pgid.counter_none''::regclass%s]',
-    names);
+    (SELECT string_agg(format(', %L::regclass, %L::regclass', 'pgid.base_' || n, 'pgid.counter_' || n), '' ORDER BY n)
+       FROM unnest(shards) AS n));
 
   FOREACH kind IN ARRAY ARRAY['base', 'counter'] LOOP
     SELECT array_agg(format('pgid.%s_%s', kind, coalesce(existing.n::text, 'none')) ORDER BY slot.n)
@@ -679,7 +675,7 @@ BEGIN
       ELSE format('the setting pgid.shard is %L, not a shard from 0 to 8191', setting)
     END
     USING ERRCODE = '22023',
-          HINT    = 'Name this database''s shard once, for example: ALTER DATABASE mydb SET pgid.shard = 5;';
+          HINT    = 'Set it in the session, SET pgid.shard = 5; or, as a superuser, for all: ALTER DATABASE mydb SET pgid.shard = 5;';
 END
 $$;
 

@@ -196,7 +196,7 @@ BEGIN
       ELSE format('the setting pgid.shard is %L, not a shard from 0 to 8191', setting)
     END
     USING ERRCODE = '22023',
-          HINT    = 'Name this database''s shard once, for example: ALTER DATABASE mydb SET pgid.shard = 5;';
+          HINT    = 'Set it in the session, SET pgid.shard = 5; or, as a superuser, for all: ALTER DATABASE mydb SET pgid.shard = 5;';
 END
 $$;
 

@@ -115,7 +115,6 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
   shards integer[];
-  names  text;
   kind   text;
   slots  text[];
 BEGIN
@@ -126,14 +125,11 @@ BEGIN
    WHERE to_regclass('pgid.base_' || n) IS NOT NULL
      AND NOT EXISTS (SELECT FROM pgid.shard AS s WHERE s.shard = n AND s.retired IS NOT NULL);
 
-  SELECT string_agg(format(', ''pgid.base_%1$s''::regclass, ''pgid.counter_%1$s''::regclass', n), '' ORDER BY n)
-    INTO names
-    FROM unnest(shards) AS n;
-
   EXECUTE format(
     'CREATE OR REPLACE FUNCTION pgid.sequences() RETURNS regclass[] LANGUAGE sql IMMUTABLE'
     ' RETURN ARRAY[''pgid.base_none''::regclass, ''pgid.counter_none''::regclass%s]',
-    names);
+    (SELECT string_agg(format(', %L::regclass, %L::regclass', 'pgid.base_' || n, 'pgid.counter_' || n), '' ORDER BY n)
+       FROM unnest(shards) AS n));
 
   FOREACH kind IN ARRAY ARRAY['base', 'counter'] LOOP
     SELECT array_agg(format('pgid.%s_%s', kind, coalesce(existing.n::text, 'none')) ORDER BY slot.n)

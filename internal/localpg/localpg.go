@@ -30,6 +30,7 @@ type Server struct {
 	Origin string // where its binaries came from, for people to read
 
 	dir  string
+	home string // of the binaries: the parent of bin
 	port uint32
 	pg   *embedded.EmbeddedPostgres
 	log  *bytes.Buffer
@@ -66,6 +67,7 @@ func (s *Server) start(opts Options) error {
 	} else {
 		s.Origin = "PostgreSQL " + version + " of this machine, " + filepath.Join(home, "bin")
 	}
+	s.home = home
 	if err := user.own(s.dir); err != nil {
 		return err
 	}
@@ -107,6 +109,9 @@ func (s *Server) URL() string {
 
 // Port is the TCP port that the server listens on, on 127.0.0.1.
 func (s *Server) Port() int { return int(s.port) }
+
+// Bin is the directory of the server's programs.
+func (s *Server) Bin() string { return filepath.Join(s.home, "bin") }
 
 // Dir is the server's temporary directory.
 func (s *Server) Dir() string { return s.dir }

@@ -30,6 +30,9 @@ type backend interface {
 	setClock(offset time.Duration) error
 	// restart stops the server, as a smart operator would, and starts it again.
 	restart() error
+	// shell runs a script where the server's client programs are in the PATH and
+	// reach the server as its superuser. ok is false where that cannot be had.
+	shell(script string) (out string, ok bool, err error)
 	stop() error
 }
 
@@ -112,6 +115,9 @@ func (s *Server) Restart(t testing.TB) {
 	s.URL = s.backend.url()
 }
 
+// DatabaseURL is where the server now has a database that was opened before a restart.
+func (s *Server) DatabaseURL(db *Database) string { return ownerURL(s.URL, db.Name) }
+
 // newBackend chooses as the package comment says. It returns nil for a server by
 // URL when the options ask for what such a server cannot do.
 func newBackend(opts options) (backend, error) {
@@ -151,11 +157,12 @@ func newURL(url string, opts options) backend {
 	return urlBackend(url)
 }
 
-func (b urlBackend) describe() string               { return "the server of PGID_TEST_DATABASE_URL" }
-func (b urlBackend) url() string                    { return string(b) }
-func (b urlBackend) setClock(_ time.Duration) error { return fmt.Errorf("not a server of ours") }
-func (b urlBackend) restart() error                 { return fmt.Errorf("not a server of ours") }
-func (b urlBackend) stop() error                    { return nil }
+func (b urlBackend) describe() string                   { return "the server of PGID_TEST_DATABASE_URL" }
+func (b urlBackend) url() string                        { return string(b) }
+func (b urlBackend) setClock(_ time.Duration) error     { return fmt.Errorf("not a server of ours") }
+func (b urlBackend) restart() error                     { return fmt.Errorf("not a server of ours") }
+func (b urlBackend) shell(string) (string, bool, error) { return "", false, nil }
+func (b urlBackend) stop() error                        { return nil }
 
 // timeout bounds the slowest thing done here: building an image.
 func withTimeout() (context.Context, context.CancelFunc) {

@@ -167,6 +167,14 @@ func (b *containerBackend) restart() error {
 	return b.locate(ctx)
 }
 
+func (b *containerBackend) shell(script string) (string, bool, error) {
+	ctx, stop := withTimeout()
+	defer stop()
+	script = "PATH=$(ls -d /usr/lib/postgresql/*/bin):$PATH; export PGUSER=postgres PGHOST=127.0.0.1; " + script
+	out, err := exec.CommandContext(ctx, "docker", "exec", b.ctr.GetContainerID(), "bash", "-o", "pipefail", "-c", script).CombinedOutput() //nolint:gosec // a test's own script
+	return string(out), true, err
+}
+
 func (b *containerBackend) stop() error {
 	return testcontainers.TerminateContainer(b.ctr, testcontainers.StopTimeout(0))
 }

@@ -21,6 +21,8 @@ type Database struct {
 	SuperURL string // as a superuser
 	Name     string
 	Pool     *pgxpool.Pool // as the owner
+
+	server *Server
 }
 
 var (
@@ -67,7 +69,7 @@ func NewOn(t testing.TB, server *Server) *Database {
 
 func open(t testing.TB, server *Server, from string) *Database {
 	t.Helper()
-	db := &Database{Name: newName("test")}
+	db := &Database{Name: newName("test"), server: server}
 	if from != "" {
 		template.copy.Lock()
 	}
@@ -106,6 +108,18 @@ func Connect(t testing.TB, url string) *pgx.Conn {
 	}
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
+}
+
+// Shell runs a script with the server's own client programs, pg_dump for example, and
+// returns what it printed. A database given by URL has none that surely fit, and the
+// test is skipped there.
+func (db *Database) Shell(t testing.TB, script string) (string, error) {
+	t.Helper()
+	out, ok, err := db.server.backend.shell(script)
+	if !ok {
+		t.Skip("pgtest: the client programs of PGID_TEST_DATABASE_URL's server are not known: run this test on a container or a local server")
+	}
+	return out, err
 }
 
 // As is the database's URL for another role.

@@ -3,6 +3,7 @@ package pgtest
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -58,6 +59,14 @@ func (b *localBackend) restart() error {
 		return err
 	}
 	return b.Restart()
+}
+
+func (b *localBackend) shell(script string) (string, bool, error) {
+	cmd := exec.Command("bash", "-o", "pipefail", "-c", script) //nolint:gosec // a test's own script
+	cmd.Env = append(os.Environ(), "PATH="+b.Bin()+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"PGHOST=127.0.0.1", fmt.Sprintf("PGPORT=%d", b.Port()), "PGUSER=postgres", "PGPASSWORD=postgres")
+	out, err := cmd.CombinedOutput()
+	return string(out), true, err
 }
 
 func (b *localBackend) stop() error {

@@ -1,0 +1,156 @@
+package postgresids_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/nextid/postgres-ids/internal/pgtest"
+	"github.com/nextid/postgres-ids/pgid"
+)
+
+// A role with INSERT on a table and nothing else gets IDs, and gets at nothing else.
+func TestCallerWithInsertAlone(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	role := db.Role(t)
+	db.Exec(t, "SELECT pgid.create_shard(5)")
+	db.Exec(t, "CREATE TABLE photo (id bigint PRIMARY KEY DEFAULT pgid.next_id(5), n integer)")
+	db.Exec(t, "GRANT INSERT ON photo TO "+role)
+	conn := pgtest.Connect(t, db.As(role))
+	if _, err := conn.Exec(t.Context(), "INSERT INTO photo (n) SELECT n FROM generate_series(1, 2000) AS n"); err != nil {
+		t.Errorf("INSERT: %v", err)
+	}
+	id, err := pgid.NewClient(conn).NextID(t.Context(), 5)
+	if err != nil {
+		t.Errorf("next_id: %v", err)
+	}
+	for _, sql := range []string{
+		"SELECT * FROM pgid.decode($1)", "SELECT pgid.make_id(pgid.id_time($1), pgid.id_shard($1), pgid.id_seq($1))",
+		"SELECT pgid.min_id(pgid.id_time($1)), pgid.max_id(pgid.id_time($1))",
+	} {
+		if _, err := conn.Exec(t.Context(), sql, id); err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT pgid.make_id(now(), 8192, 0)"); state(err) != "22023" {
+		t.Errorf("a refusal as this role: %v", err)
+	}
+	for _, sql := range []string{
+		"SELECT nextval('pgid.counter_5')", "SELECT setval('pgid.counter_5', 1)", "SELECT setval('pgid.base_5', 1)",
+		"SELECT last_value FROM pgid.base_5", "SELECT nextval('pgid.counter_none')", "ALTER SEQUENCE pgid.counter_5 CACHE 100",
+		"DROP SEQUENCE pgid.counter_5", "SELECT pgid.create_shard(6)", "SELECT pgid.create_shards(6, 7)",
+		"SELECT pgid.next_id_slow(5, 0, 0)", "SELECT pgid.raise_shard(5, 1 << 49)", "SELECT pgid.add_shard(9, NULL)",
+		"SELECT pgid.refresh_lookup()", "SELECT pgid.draw(0, 5)", "SELECT pgid.read_base(5)", "SELECT * FROM pgid.shard_status",
+		"SELECT * FROM pgid.shard", "INSERT INTO pgid.shard (shard) VALUES (9)", "CREATE TABLE pgid.mine ()",
+		"CREATE FUNCTION pgid.next_id(bigint) RETURNS bigint LANGUAGE sql RETURN 1",
+	} {
+		if _, err := conn.Exec(t.Context(), sql); state(err) != "42501" {
+			t.Errorf("%s: %v, want 42501", sql, err)
+		}
+	}
+	// Exactly these may be called by anyone: a function added later must be thought about.
+	open := pgtest.Query[[]string](t, db, `SELECT array_agg(DISTINCT proname::text ORDER BY proname::text) FROM pg_proc
+		WHERE pronamespace = 'pgid'::regnamespace AND has_function_privilege('`+role+`', oid, 'EXECUTE')`)
+	want := []string{
+		"decode", "epoch_ms", "id_seq", "id_shard", "id_time", "make_id", "max_id", "max_lead_ms", "max_wait_ms", "min_id",
+		"next_id", "refuse_seq", "refuse_shard", "refuse_time", "settings", "time_ms", "version",
+	}
+	if !slices.Equal(open, want) {
+		t.Errorf("open to anyone: %v\nwant %v", open, want)
+	}
+}
+
+// A caller that shadows every operator, function, type and object that the functions
+// use, ahead of pg_catalog, changes nothing that they do.
+func TestHostileSearchPath(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	role := db.Role(t)
+	db.Exec(t, "SELECT pgid.create_shards(0, 5)")
+	db.Exec(t, "CREATE TABLE photo (id bigint PRIMARY KEY DEFAULT pgid.next_id(5), n integer)")
+	db.Exec(t, fmt.Sprintf("CREATE SCHEMA evil AUTHORIZATION CURRENT_USER; GRANT ALL ON SCHEMA evil TO %[1]s; GRANT INSERT, SELECT ON photo TO %[1]s;"+
+		"GRANT TEMPORARY ON DATABASE %[2]s TO %[1]s", role, db.Name))
+	conn := pgtest.Connect(t, db.As(role))
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	exec(`CREATE FUNCTION evil.trap() RETURNS boolean LANGUAGE plpgsql AS
+		$$ BEGIN RAISE EXCEPTION 'trapped as %', current_user USING ERRCODE = 'EVIL1'; END $$`)
+	types := []string{"bigint", "integer", "boolean", "text", "double precision", "regclass", "timestamptz", "interval", "numeric", "name"}
+	names := map[string]string{
+		"+": "plus", "-": "minus", "*": "times", "/": "over", "<<": "shl", ">>": "shr", "&": "band", "|": "bor", "||": "cat",
+		"=": "eq", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "~": "like",
+	}
+	for operator, name := range names {
+		for _, left := range types {
+			for _, right := range types {
+				exec(fmt.Sprintf(`CREATE FUNCTION evil.%s(a %s, b %s) RETURNS boolean LANGUAGE sql AS $$ SELECT evil.trap() $$`, name, left, right))
+				exec(fmt.Sprintf(`CREATE OPERATOR evil.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = evil.%s)`, operator, left, right, name))
+			}
+		}
+	}
+	for _, signature := range []string{
+		"nextval(regclass)", "nextval(text)", "setval(regclass, bigint)", "pg_sequence_last_value(regclass)", "clock_timestamp()", "now()",
+		"date_part(text, timestamptz)", "abs(bigint)", "to_regclass(text)", "to_timestamp(double precision)", "pg_sleep(double precision)",
+		"pg_sleep(numeric)", "pg_try_advisory_xact_lock(integer, integer)", "current_setting(text, boolean)", "floor(numeric)", "format(text, integer)",
+		"extract(text, interval)", "int8(double precision)", "int4(text)",
+	} {
+		exec(fmt.Sprintf(`CREATE FUNCTION evil.%s RETURNS bigint LANGUAGE sql AS $$ SELECT evil.trap()::integer::bigint $$`, signature))
+	}
+	exec(`CREATE DOMAIN evil.bigint AS text; CREATE DOMAIN evil.regclass AS text; CREATE DOMAIN evil.int8 AS text`)
+	exec(`CREATE TEMPORARY SEQUENCE counter_5; CREATE TEMPORARY SEQUENCE base_5; CREATE TEMPORARY TABLE shard (shard integer, retired timestamptz)`)
+	exec(`INSERT INTO pg_temp.shard VALUES (5, pg_catalog.now())`)
+	exec(`CREATE TABLE evil.shard (shard integer, retired timestamptz); CREATE SEQUENCE evil.counter_5; CREATE SEQUENCE evil.base_5`)
+
+	for _, path := range []string{"evil, pg_temp, pg_catalog", "pg_temp, evil, pg_catalog", "''", "evil, pgid, pg_catalog"} {
+		exec("SET search_path = " + path)
+		exec("SET pgid.shard = 5")
+		var last pgid.ID
+		for _, sql := range []string{
+			"SELECT pgid.next_id(5)", "SELECT pgid.next_id()", "INSERT INTO public.photo (n) VALUES (1) RETURNING id",
+			"SELECT pgid.next_id(5) FROM pg_catalog.pg_sleep(0.01)", // behind the clock: the slow path
+			"SELECT pg_catalog.max(pgid.next_id(5)) FROM pg_catalog.generate_series(1, 5000)",
+		} {
+			var id pgid.ID
+			if err := conn.QueryRow(t.Context(), sql).Scan(&id); err != nil || id <= last || id.Shard() != 5 {
+				t.Errorf("search_path %s: %s: %d after %d, %v", path, sql, id, last, err)
+			}
+			last = id
+		}
+		for sql, want := range map[string]string{
+			"SELECT pgid.next_id(77)": "ID002", "SELECT pgid.next_id(8192)": "22023", "SELECT pgid.next_id(NULL)": "22004",
+			"SELECT pgid.make_id(pg_catalog.now(), 9000, 0)": "22023", "SELECT pgid.min_id('infinity')": "22008",
+		} {
+			if _, err := conn.Exec(t.Context(), sql); state(err) != want {
+				t.Errorf("search_path %s: %s: %v, want %s", path, sql, err, want)
+			}
+		}
+		var same bool
+		err := conn.QueryRow(t.Context(), `SELECT pgid.make_id(d."time", d.shard, d.seq) OPERATOR(pg_catalog.=) $1 FROM pgid.decode($1) AS d`, last).Scan(&same)
+		if err != nil || !same {
+			t.Errorf("search_path %s: decode and make_id: %v", path, err)
+		}
+	}
+}
+
+// Whoever creates a shard, a superuser for example, its sequences belong to the owner
+// of the schema, and work for everybody.
+func TestShardsBelongToTheOwner(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	super := pgtest.Connect(t, db.SuperURL)
+	if _, err := super.Exec(t.Context(), "SELECT pgid.create_shard(5)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgid.NewClient(db.Pool).NextID(t.Context(), 5); err != nil {
+		t.Error(err)
+	}
+	owners := pgtest.Query[int](t, db, "SELECT count(DISTINCT relowner) FROM pg_class WHERE relnamespace = 'pgid'::regnamespace")
+	if owners != 1 {
+		t.Errorf("the objects of the schema have %d owners", owners)
+	}
+}
