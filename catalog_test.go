@@ -128,7 +128,7 @@ func TestInstallWithPsql(t *testing.T) {
 	}
 	db := pgtest.NewEmpty(t)
 	install := func() (string, error) {
-		out, err := exec.CommandContext(t.Context(), psql, "-X", "-q", "-f", "sql/install.sql", db.URL).CombinedOutput() //nolint:gosec // psql
+		out, err := exec.CommandContext(t.Context(), psql, "-X", "-q", "-f", "sql/install.sql", db.URL).CombinedOutput()
 		return string(out), err
 	}
 	if out, err := install(); err != nil {

@@ -27,10 +27,10 @@ func seed(t testing.TB) *rand.Rand {
 	t.Helper()
 	s, err := strconv.ParseUint(os.Getenv("PGID_TEST_SEED"), 10, 64)
 	if err != nil {
-		s = uint64(time.Now().UnixNano()) //nolint:gosec // any bits do
+		s = uint64(time.Now().UnixNano())
 	}
 	t.Logf("PGID_TEST_SEED=%d", s)
-	return rand.New(rand.NewPCG(s, 0)) //nolint:gosec // a test's choices
+	return rand.New(rand.NewPCG(s, 0))
 }
 
 // state is the SQLSTATE of an error, "" for none.
@@ -123,7 +123,7 @@ func TestAgreementOnRandomValues(t *testing.T) {
 	times := make([]time.Time, values)
 	layout := pgid.Layout{}
 	for i := range ids {
-		ids[i] = int64(random.Uint64()) //nolint:gosec // any bits do
+		ids[i] = int64(random.Uint64())
 		micros := random.Int64N(1<<41*1000) - 1<<40*1000
 		times[i] = layout.Epoch().Add(time.Duration(micros/1000) * time.Millisecond).Add(time.Duration(micros%1000) * time.Microsecond)
 	}
@@ -147,7 +147,7 @@ func TestAgreementOnRandomValues(t *testing.T) {
 		goLow, err2 := layout.Min(at)
 		goHigh, err3 := layout.Max(at)
 		if layout.Decode(id) != parts || again != id || goMade != made || goLow != low || goHigh != high {
-			return fmt.Errorf("id %d at %s: SQL has %+v, %d, %d, %d, %d; Go has %+v, %d, %d, %d (%v)",
+			return fmt.Errorf("id %d at %s: SQL has %+v, %d, %d, %d, %d; Go has %+v, %d, %d, %d (%w)",
 				id, at, parts, again, made, low, high, layout.Decode(id), goMade, goLow, goHigh, errors.Join(err1, err2, err3))
 		}
 		return nil
@@ -287,7 +287,7 @@ func TestTraces(t *testing.T) {
 					exhausted++
 				}
 			default:
-				return fmt.Errorf("call %d, clock %d ms: SQL gave %v, %v; Go gave %d, %v",
+				return fmt.Errorf("call %d, clock %d ms: SQL gave %v, %v; Go gave %d, %w",
 					i, trace[i], id, deref(refusal), got, err)
 			}
 			i++

@@ -169,7 +169,7 @@ func TestUniqueAcrossRoundTrips(t *testing.T) {
 			client := pgid.NewClient(conn)
 			for n := range perSession {
 				start := time.Since(begin).Nanoseconds()
-				id, err := client.NextID(t.Context(), pgid.Shard(n%2)) //nolint:gosec // 0 or 1
+				id, err := client.NextID(t.Context(), pgid.Shard(n%2))
 				if err != nil {
 					return err
 				}
@@ -228,8 +228,8 @@ func TestCancelledStatementsLeaveNoLock(t *testing.T) {
 			errs <- err
 		})
 		if timeout == 0 {
-			time.Sleep(time.Duration(rand.IntN(6000)) * time.Microsecond) //nolint:gosec // a test's choices
-			db.Exec(t, "SELECT pg_cancel_backend($1)", pid)               // may come before the statement: then again
+			time.Sleep(time.Duration(rand.IntN(6000)) * time.Microsecond)
+			db.Exec(t, "SELECT pg_cancel_backend($1)", pid) // may come before the statement: then again
 			for waiting, n := true, 0; waiting; n++ {
 				select {
 				case err := <-errs:

@@ -34,7 +34,8 @@ func withConn(ctx context.Context, url string, do func(context.Context, *pgx.Con
 // installedVersion asks the schema itself for its version: 0 if there is none.
 func installedVersion(ctx context.Context, conn *pgx.Conn) (uint, error) {
 	var present bool
-	err := conn.QueryRow(ctx, "SELECT to_regprocedure('pgid.version()') IS NOT NULL").Scan(&present)
+	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+		WHERE n.nspname = 'pgid' AND p.proname = 'version' AND p.pronargs = 0)`).Scan(&present)
 	if err != nil {
 		return 0, fmt.Errorf("pgid: look for the schema: %w", err)
 	}

@@ -124,7 +124,7 @@ func (s *session) force(version uint) error {
 	if version == 0 {
 		return s.Force(database.NilVersion)
 	}
-	return s.Force(int(version)) //nolint:gosec // a step's number
+	return s.Force(int(version))
 }
 
 // explain says in one line why a step failed.

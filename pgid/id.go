@@ -80,7 +80,7 @@ func parse(text []byte) (ID, error) {
 	case negative && n == 0:
 		return 0, parseError(text, "zero has no sign")
 	case negative && n <= 1<<63:
-		return ID(-n), nil //nolint:gosec // two's complement, in range
+		return ID(-n), nil
 	case n < 1<<63:
 		return ID(n), nil
 	}

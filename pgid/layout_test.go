@@ -243,7 +243,9 @@ func TestCustomEpoch(t *testing.T) {
 		}
 		p := genParts.Draw(t, "parts")
 		want := p.encode(t)
-		id, err := layout.Encode(time.UnixMilli(unix+p.ms), pgid.Shard(p.shard), pgid.Seq(p.seq))
+		// Floored before 1970 too, where a division would round up.
+		within := time.Duration(edgy(0, 999_999).Draw(t, "ns"))
+		id, err := layout.Encode(time.UnixMilli(unix+p.ms).Add(within), pgid.Shard(p.shard), pgid.Seq(p.seq))
 		if err != nil || id != want {
 			t.Fatalf("got %d, %v, want %d", id, err, want)
 		}
@@ -267,15 +269,16 @@ func TestFarAwayTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := map[string]time.Time{
-		"zero":               {},
-		"year 1":             time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC),
-		"year 9999":          time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
-		"1<<62 s":            time.Unix(1<<62, 0),
-		"-1<<62 s":           time.Unix(-1<<62, 0),
-		"most seconds":       time.Unix(math.MaxInt64, 0),
-		"least seconds":      time.Unix(math.MinInt64, 0),
-		"most milliseconds":  time.UnixMilli(math.MaxInt64),
-		"least milliseconds": time.UnixMilli(math.MinInt64),
+		"zero":                              {},
+		"year 1":                            time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC),
+		"year 9999":                         time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
+		"1<<62 s":                           time.Unix(1<<62, 0),
+		"-1<<62 s":                          time.Unix(-1<<62, 0),
+		"most seconds":                      time.Unix(math.MaxInt64, 0),
+		"least seconds":                     time.Unix(math.MinInt64, 0),
+		"most milliseconds":                 time.UnixMilli(math.MaxInt64),
+		"least milliseconds":                time.UnixMilli(math.MinInt64),
+		"wraps to the epoch in nanoseconds": epoch.Add(1 << 62).Add(1 << 62).Add(1 << 62).Add(1 << 62),
 		// 2^64 ms in seconds: one round of the milliseconds later it is the epoch again.
 		"wraps to the epoch": time.Unix(epoch.Unix()+1<<64/1000, 0),
 	}

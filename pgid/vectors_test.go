@@ -92,7 +92,6 @@ func TestVectorsOfBounds(t *testing.T) {
 func TestVectorsOfErrors(t *testing.T) {
 	t.Parallel()
 	var layout pgid.Layout
-	sentinels := map[string]error{"22008": pgid.ErrTimeRange, "22023": pgid.ErrOutOfRange}
 	for _, v := range readVectors(t).Errors {
 		t.Run(v.Name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +102,7 @@ func TestVectorsOfErrors(t *testing.T) {
 			if id, err := layout.Encode(v.Time, v.Shard, v.Seq); id != 0 || !errors.Is(err, want) {
 				t.Errorf("Encode = %d, %v, want 0, %v", id, err, want)
 			}
-			if !errors.Is(want, pgid.ErrTimeRange) {
+			if v.Error != "22008" {
 				return
 			}
 			if id, err := layout.Min(v.Time); id != 0 || !errors.Is(err, want) {

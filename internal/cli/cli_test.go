@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -39,10 +40,11 @@ func runIn(ctx context.Context, env map[string]string, stdin string, args ...str
 // with the prefix once, and the given parts in it.
 func (r result) fails(t *testing.T, parts ...string) {
 	t.Helper()
+	prefixes := regexp.MustCompile(`(^|: |; )pgid: `)
 	if r.code == 0 || r.out != "" {
 		t.Errorf("exit %d with output %q, want an error alone", r.code, r.out)
 	}
-	if !strings.HasPrefix(r.errOut, "pgid: ") || strings.Count(r.errOut, "pgid: ") != 1 ||
+	if !strings.HasPrefix(r.errOut, "pgid: ") || len(prefixes.FindAllString(r.errOut, -1)) != 1 ||
 		strings.Count(r.errOut, "\n") != 1 || !strings.HasSuffix(r.errOut, "\n") {
 		t.Errorf("error is not one line with the prefix once: %q", r.errOut)
 	}

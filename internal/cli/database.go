@@ -41,18 +41,19 @@ func (a *app) ownDatabase() (named, source string) {
 // checkURL refuses what pgx cannot read, without repeating any of it where a
 // password might be in it: a malformed URL cannot be redacted reliably.
 func checkURL(named, source string) error {
-	_, err := pgx.ParseConfig(named)
-	if err == nil {
+	config, err := pgx.ParseConfig(named)
+	isURL := strings.HasPrefix(named, "postgres://") || strings.HasPrefix(named, "postgresql://")
+	_, malformed := url.Parse(named)
+	switch {
+	case err == nil && !strings.Contains(config.Host, "@"):
 		return nil
-	}
-	if strings.HasPrefix(named, "postgres://") || strings.HasPrefix(named, "postgresql://") {
-		if _, malformed := url.Parse(named); malformed != nil {
-			return fmt.Errorf("%s is not a URL: write postgres://user:password@host:5432/database,"+
-				" with special characters of user and password as %%XX", source)
-		}
-	} else if strings.Contains(err.Error(), "failed to parse as keyword/value") {
+	case isURL && malformed != nil,
+		err == nil: // pgx ended the password at its first @, and the rest is in the host
+		return fmt.Errorf("%s is not a URL: write postgres://user:password@host:5432/database,"+
+			" with special characters of user and password as %%XX", source)
+	case strings.Contains(err.Error(), "failed to parse as keyword/value"):
 		return fmt.Errorf("%s is not a database URL: write postgres://user:password@host:5432/database"+
-			" or host=... dbname=... user=...", source)
+			" or host=HOST dbname=NAME user=USER", source)
 	}
 	// The reason alone: the rest of pgx's text is the URL.
 	if reason := errors.Unwrap(err); reason != nil {

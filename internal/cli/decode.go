@@ -177,7 +177,7 @@ func (a *app) printBits(ids []pgid.ID, layout pgid.Layout) error {
 	t.SetStyle(style)
 	for _, id := range ids {
 		parts := layout.Decode(id)
-		bits := fmt.Sprintf("%064b", uint64(id)) //nolint:gosec // two's complement, on purpose
+		bits := fmt.Sprintf("%064b", uint64(id))
 		time, shard, seq := bits[:pgid.TimeBits], bits[pgid.TimeBits:pgid.TimeBits+pgid.ShardBits], bits[pgid.TimeBits+pgid.ShardBits:]
 		t.AppendRow(table.Row{
 			id.String(),

@@ -35,7 +35,7 @@ shard has issued before.`,
 		if *count < 1 {
 			return fmt.Errorf("--count %d is out of range: use 1 or more", *count)
 		}
-		return a.printNext(cmd.Context(), pgid.Shard(*shard), *count) //nolint:gosec // checked above
+		return a.printNext(cmd.Context(), pgid.Shard(*shard), *count)
 	}
 	return cmd
 }

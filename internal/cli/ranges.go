@@ -62,5 +62,5 @@ func parseRange(part string) (shardRange, error) {
 
 func parseShard(text string) (pgid.Shard, error) {
 	n, err := strconv.ParseUint(text, 10, 13)
-	return pgid.Shard(n), err //nolint:gosec // 13 bits
+	return pgid.Shard(n), err
 }

@@ -28,6 +28,8 @@ const (
 	shardCount   = 4
 	sessionCount = 8
 	defaultRows  = 200_000
+
+	clearLine = "\r\x1b[K" // of a terminal
 )
 
 // ErrFailed is returned by [Run] when a check failed.
@@ -53,7 +55,13 @@ func Run(ctx context.Context, opts Options) (err error) {
 		opts.Rows = defaultRows
 	}
 	d := &demo{Options: opts}
+	if d.Progress != nil && opts.URL == "" { // seconds, and a download where PostgreSQL is not installed
+		_, _ = fmt.Fprint(d.Progress, "starting a throwaway server")
+	}
 	place, err := openPlace(ctx, opts.URL)
+	if d.Progress != nil {
+		_, _ = fmt.Fprint(d.Progress, clearLine)
+	}
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func createDatabase(ctx context.Context, serverURL string) (*place, error) {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "42501" {
 		return nil, fmt.Errorf("the demo works in a temporary database, and role %q may not create one: "+
-			"use a role with CREATEDB, or no --database-url and PGID_DATABASE_URL for a throwaway server: %w", conn.Config().User, err)
+			"use a role with CREATEDB, or give neither --database-url nor PGID_DATABASE_URL to get a throwaway server: %w", conn.Config().User, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create a temporary database: %w", err)

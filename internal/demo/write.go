@@ -97,7 +97,7 @@ func (d *demo) write(ctx context.Context, conn *pgx.Conn) (*written, error) {
 func (s *session) write(ctx context.Context, conn *pgx.Conn, rows int, total *atomic.Int64) error {
 	shard := s.number % shardCount
 	insert := func(rows int) error {
-		if err := s.insert(ctx, conn, pgid.Shard(shard), rows); err != nil { //nolint:gosec // 0 to 3
+		if err := s.insert(ctx, conn, pgid.Shard(shard), rows); err != nil {
 			return err
 		}
 		total.Add(int64(rows))
@@ -153,7 +153,7 @@ func (d *demo) watch(total *atomic.Int64) (stop func()) {
 		for {
 			select {
 			case <-done:
-				_, _ = fmt.Fprint(d.Progress, "\r\x1b[K")
+				_, _ = fmt.Fprint(d.Progress, clearLine)
 				return
 			case <-time.After(100 * time.Millisecond):
 				_, _ = fmt.Fprintf(d.Progress, "\r%s of %s rows", count(int(total.Load())), count(d.Rows))

@@ -33,7 +33,7 @@
 //	lockedClock   next_id_slow  IF tick >> 10 < now_ms, under the lock
 //	catchUp       next_id_slow  base := setval(base_seq, base + (now_ms << 10) - tick - 1)
 //	catchUpDraw   next_id_slow  tick := base + nextval(counter_seq), after the setval
-//	unlock        next_id_slow  RAISE SQLSTATE 'ID000': the rollback releases the lock
+//	unlock        next_id_slow  RAISE SQLSTATE 'IDEND': the rollback releases the lock
 //	slowRead      next_id_slow  base := ..., at the end of the loop
 //	slowDraw      next_id_slow  tick := ..., at the end of the loop
 //	decide        next_id_slow  lead := (tick >> 10) - now_ms: issue or ID001
@@ -138,7 +138,7 @@ func (c caller) rank() uint64 {
 	}
 	rank = rank<<8 | uint64(c.at)
 	for _, register := range [...]int8{c.floor, c.base, c.tick, c.lag, c.pad} {
-		rank = rank<<8 | uint64(uint8(register)) //nolint:gosec // the bits, not the number
+		rank = rank<<8 | uint64(uint8(register))
 	}
 	return rank
 }

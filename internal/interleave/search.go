@@ -47,7 +47,7 @@ func Search(scenario Scenario) Result {
 	w := &search{scenario: scenario, seen: make(map[state]struct{})}
 	w.visit(node{state: initial(scenario.Crashes), parent: -1}, "")
 	for i := 0; i < len(w.nodes) && w.broken == ""; i++ {
-		w.expand(int32(i)) //nolint:gosec // memory ends long before 2^31 states
+		w.expand(int32(i))
 	}
 	result := Result{States: len(w.nodes), Taken: w.taken, Broken: w.broken}
 	if w.broken != "" {
@@ -97,12 +97,12 @@ func (w *search) expand(parent int32) {
 		act(s, i, program[c.call], w.scenario.Fault, w.scenario.Clock, func(next state, broken string) {
 			stuck = false
 			w.taken[c.at]++
-			w.visit(node{state: next, parent: parent, actor: int8(i), action: c.at}, broken) //nolint:gosec // i < callers
+			w.visit(node{state: next, parent: parent, actor: int8(i), action: c.at}, broken)
 		})
 		if w.scenario.Deaths && c.at != begin {
 			next := s
 			next.leave(i)
-			w.visit(node{state: next, parent: parent, actor: died + int8(i), action: c.at}, "") //nolint:gosec // i < callers
+			w.visit(node{state: next, parent: parent, actor: died + int8(i), action: c.at}, "")
 		}
 	}
 	if running && stuck {
@@ -131,7 +131,7 @@ func (w *search) crash(s state, parent int32) {
 // trace is the way from the first state to the last one visited.
 func (w *search) trace() []string {
 	var names []string
-	for i := int32(len(w.nodes) - 1); w.nodes[i].parent >= 0; i = w.nodes[i].parent { //nolint:gosec // as in Search
+	for i := int32(len(w.nodes) - 1); w.nodes[i].parent >= 0; i = w.nodes[i].parent {
 		names = append(names, w.nodes[i].String())
 	}
 	slices.Reverse(names)

@@ -34,6 +34,7 @@ type Server struct {
 	port uint32
 	pg   *embedded.EmbeddedPostgres
 	log  *bytes.Buffer
+	logs []string // files that embedded-postgres leaves in the temporary directory
 }
 
 // Start starts a server with an empty cluster, in a temporary directory that Stop
@@ -45,7 +46,7 @@ func Start(opts Options) (*Server, error) {
 	}
 	s := &Server{dir: dir, log: new(bytes.Buffer)}
 	if err := s.start(opts); err != nil {
-		return nil, errors.Join(fmt.Errorf("local PostgreSQL: %w", err), os.RemoveAll(dir))
+		return nil, errors.Join(fmt.Errorf("local PostgreSQL: %w", err), s.remove())
 	}
 	return s, nil
 }
@@ -121,7 +122,9 @@ func (s *Server) Halt() error { return s.pg.Stop() }
 
 // Restart starts a halted server on its data.
 func (s *Server) Restart() error {
-	if err := s.pg.Start(); err != nil {
+	err := s.pg.Start()
+	s.logs = append(s.logs, openLogs()...)
+	if err != nil {
 		return fmt.Errorf("%w: %s", err, lastLine(s.log.String()))
 	}
 	return nil
@@ -133,7 +136,27 @@ func (s *Server) Stop() error {
 	if errors.Is(err, embedded.ErrServerNotStarted) {
 		err = nil
 	}
-	return errors.Join(err, os.RemoveAll(s.dir))
+	return errors.Join(err, s.remove())
+}
+
+func (s *Server) remove() error {
+	for _, file := range s.logs {
+		_ = os.Remove(file)
+	}
+	return os.RemoveAll(s.dir)
+}
+
+// openLogs names the log files that embedded-postgres holds open in this process: it
+// never removes them, and tells nobody their names. Empty where there is no /proc.
+func openLogs() (files []string) {
+	links, _ := filepath.Glob("/proc/self/fd/*")
+	for _, link := range links {
+		file, err := os.Readlink(link)
+		if err == nil && strings.HasPrefix(filepath.Base(file), "embedded_postgres_log") {
+			files = append(files, file)
+		}
+	}
+	return files
 }
 
 // download lets embedded-postgres fetch a PostgreSQL into dir. Its one way to fetch
@@ -207,7 +230,7 @@ func freePort() (uint32, error) {
 		return 0, err
 	}
 	port := l.Addr().(*net.TCPAddr).Port
-	return uint32(port), l.Close() //nolint:gosec // a port
+	return uint32(port), l.Close()
 }
 
 func firstLine(err error) string {

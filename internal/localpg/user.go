@@ -38,7 +38,7 @@ func serverUser() (account, error) {
 
 // own gives the directory to the account, open for others to pass through.
 func (a account) own(dir string) error {
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server's user must enter it
+	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
 	if !a.switched {
@@ -51,7 +51,7 @@ func (a account) own(dir string) error {
 // that calls the real one in home/bin with env, as the account. runtime is the
 // directory where embedded-postgres, as this user, leaves a file for initdb.
 func (a account) wrap(dir, home, runtime string, env map[string]string) error {
-	if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o755); err != nil { //nolint:gosec // as above
+	if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o755); err != nil {
 		return err
 	}
 	for _, program := range []string{"initdb", "pg_ctl"} {
@@ -70,7 +70,7 @@ func (a account) wrap(dir, home, runtime string, env map[string]string) error {
 			as += " "
 		}
 		fmt.Fprintf(&script, "exec %s%s \"$@\"\n", as, quote(filepath.Join(home, "bin", program)))
-		if err := os.WriteFile(filepath.Join(dir, "bin", program), []byte(script.String()), 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(dir, "bin", program), []byte(script.String()), 0o755); err != nil {
 			return err
 		}
 	}
@@ -83,7 +83,7 @@ var versionPattern = regexp.MustCompile(`(\d+)[.\d]*((beta|rc)\d+)?`)
 
 // binaryVersion asks bin/postgres for its version, such as 17.4 or 19rc1.
 func binaryVersion(bin string) (string, error) {
-	out, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output() //nolint:gosec // a path that we found or were given
+	out, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output()
 	if err != nil {
 		return "", fmt.Errorf("no usable postgres there: %w", err)
 	}

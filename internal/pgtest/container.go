@@ -55,7 +55,7 @@ var fitHost = sync.OnceFunc(func() {
 	}
 	// Without its image the reaper cannot start. Tests clean up by themselves.
 	if _, unset := os.LookupEnv("TESTCONTAINERS_RYUK_DISABLED"); !unset {
-		image := testcontainers.ReaperDefaultImage
+		image := testcontainers.ReaperDefaultImage //nolint:staticcheck // deprecated, but the one place that names the image
 		if exec.Command("docker", "image", "inspect", image).Run() != nil {
 			ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 			defer stop()
@@ -76,7 +76,7 @@ func newContainer(opts options) (backend, error) {
 	}
 	image := "pgid-postgres:" + version
 	// A minute when there is no image yet, else nothing.
-	build := exec.CommandContext(ctx, filepath.Join(repository(), "scripts", "postgres-image.sh"), version) //nolint:gosec // our own script
+	build := exec.CommandContext(ctx, filepath.Join(repository(), "scripts", "postgres-image.sh"), version)
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("image %s: %w", image, err)
@@ -155,10 +155,10 @@ func (b *containerBackend) restart() error {
 	defer stop()
 	// The server's fast shutdown is SIGINT; docker's stop would be the smart one,
 	// which waits for clients.
-	if out, err := exec.CommandContext(ctx, "docker", "kill", "--signal=INT", b.ctr.GetContainerID()).CombinedOutput(); err != nil { //nolint:gosec // our container
+	if out, err := exec.CommandContext(ctx, "docker", "kill", "--signal=INT", b.ctr.GetContainerID()).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	if out, err := exec.CommandContext(ctx, "docker", "wait", b.ctr.GetContainerID()).CombinedOutput(); err != nil { //nolint:gosec // our container
+	if out, err := exec.CommandContext(ctx, "docker", "wait", b.ctr.GetContainerID()).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	if err := b.ctr.Start(ctx); err != nil {
@@ -171,7 +171,7 @@ func (b *containerBackend) shell(script string) (string, bool, error) {
 	ctx, stop := withTimeout()
 	defer stop()
 	script = "PATH=$(ls -d /usr/lib/postgresql/*/bin):$PATH; export PGUSER=postgres PGHOST=127.0.0.1; " + script
-	out, err := exec.CommandContext(ctx, "docker", "exec", b.ctr.GetContainerID(), "bash", "-o", "pipefail", "-c", script).CombinedOutput() //nolint:gosec // a test's own script
+	out, err := exec.CommandContext(ctx, "docker", "exec", b.ctr.GetContainerID(), "bash", "-o", "pipefail", "-c", script).CombinedOutput()
 	return string(out), true, err
 }
 

@@ -48,10 +48,10 @@ func (b *localBackend) describe() string { return "a local server: " + b.Origin 
 func (b *localBackend) url() string      { return b.URL() }
 
 func (b *localBackend) setClock(offset time.Duration) error {
-	if err := os.WriteFile(b.clock, []byte(fakeOffset(offset)), 0o644); err != nil { //nolint:gosec // the server's user reads it
+	if err := os.WriteFile(b.clock, []byte(fakeOffset(offset)), 0o644); err != nil {
 		return err
 	}
-	return os.Chmod(b.clock, 0o644) //nolint:gosec // as above
+	return os.Chmod(b.clock, 0o644)
 }
 
 func (b *localBackend) restart() error {
@@ -62,7 +62,7 @@ func (b *localBackend) restart() error {
 }
 
 func (b *localBackend) shell(script string) (string, bool, error) {
-	cmd := exec.Command("bash", "-o", "pipefail", "-c", script) //nolint:gosec // a test's own script
+	cmd := exec.Command("bash", "-o", "pipefail", "-c", script)
 	cmd.Env = append(os.Environ(), "PATH="+b.Bin()+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"PGHOST=127.0.0.1", fmt.Sprintf("PGPORT=%d", b.Port()), "PGUSER=postgres", "PGPASSWORD=postgres")
 	out, err := cmd.CombinedOutput()

@@ -1,0 +1,44 @@
+# make demo    the main job on a throwaway PostgreSQL
+# make test    everything: unit, race, fuzz seeds, integration
+# make help    the rest
+
+GO      ?= go
+LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+TESTSUM := gotest.tools/gotestsum@v1.13.0
+
+.PHONY: help build demo test proof bench fuzz lint images clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/pgid
+	$(GO) build -o bin/pgid ./cmd/pgid
+
+demo: build ## run the main job on a throwaway PostgreSQL, or on PGID_DATABASE_URL
+	@exec bin/pgid demo
+
+# The server is, in this order: PGID_TEST_DATABASE_URL, Docker, a local PostgreSQL.
+# PGID_TEST_BACKEND=url|container|local forces one; PGID_TEST_VERSION picks a version.
+test: ## run all tests, with the race detector
+	@$(GO) test -count=1 -v -run '^TestBackend$$' ./internal/pgtest | grep '^pgtest:'
+	$(GO) run $(TESTSUM) --format pkgname --format-hide-empty-pkg -- -race -count=1 -timeout 15m ./...
+
+proof: ## run what shows that the SQL keeps its promises, and agrees with Go
+	$(GO) run $(TESTSUM) --format pkgname --format-hide-empty-pkg -- -count=1 -timeout 15m . ./migrations
+
+bench: ## next_id beside Instagram's published function and a bare nextval
+	$(GO) test -run '^$$' -bench NextID -benchtime 1x -timeout 30m .
+
+fuzz: ## fuzz the parsers, 30 s each
+	$(GO) test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s ./pgid
+	$(GO) test -run '^$$' -fuzz '^FuzzUnmarshalJSON$$' -fuzztime 30s ./pgid
+
+lint: ## vet, format and lint
+	$(GO) mod tidy -diff
+	$(GO) run $(LINT) run
+
+images: ## build the container images of PostgreSQL 15, 17, 18 and 19
+	scripts/postgres-image.sh 15 17 18 19
+
+clean: ## remove what was built
+	rm -rf bin

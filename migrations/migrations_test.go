@@ -1,0 +1,290 @@
+package migrations_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nextid/postgres-ids/internal/pgtest"
+	"github.com/nextid/postgres-ids/migrations"
+)
+
+// childURL names the database that this test binary, run as a child process by
+// TestUpFromSeveralProcesses, is to migrate.
+const childURL = "PGID_TEST_MIGRATE_URL"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(childURL); url != "" {
+		if err := migrations.Up(context.Background(), url); err != nil {
+			_, _ = os.Stderr.WriteString(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(pgtest.Run(m))
+}
+
+const objects = `SELECT (SELECT count(*) FROM pg_namespace WHERE nspname = 'pgid')
+	+ (SELECT count(*) FROM pg_class WHERE relname LIKE 'pgid%')`
+
+func version(t *testing.T, db *pgtest.Database) uint {
+	t.Helper()
+	v, err := migrations.Version(t.Context(), db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// The embedded steps come in pairs, from 1, without a gap, and none turns golang-migrate's
+// one transaction a file into several.
+func TestBundle(t *testing.T) {
+	t.Parallel()
+	names, err := fs.Glob(migrations.FS, "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	latest, err := migrations.Latest()
+	if err != nil || len(names) != 2*int(latest) {
+		t.Fatalf("%d files for %d steps: %v", len(names), latest, err)
+	}
+	transaction := regexp.MustCompile(`(?im)^\s*(begin|commit|rollback|start transaction)\s*;`)
+	for _, name := range names {
+		data, err := fs.ReadFile(migrations.FS, name)
+		if err != nil || transaction.Match(data) {
+			t.Errorf("%s: holds transaction control, or %v", name, err)
+		}
+	}
+}
+
+func TestUpDownUp(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	latest, err := migrations.Latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := version(t, db); v != 0 {
+		t.Fatalf("version %d before anything", v)
+	}
+	if n := pgtest.Query[int](t, db, objects); n != 0 {
+		t.Fatalf("reading the version left %d objects", n)
+	}
+	for range 3 {
+		for range 2 { // the second time there is nothing to do
+			if err := migrations.Up(t.Context(), db.URL); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v := version(t, db); v != latest {
+			t.Fatalf("version %d after up, want %d", v, latest)
+		}
+		db.Exec(t, "SELECT pgid.create_shards(0, 20), pgid.next_id(7)")
+		for range 2 {
+			if err := migrations.Down(t.Context(), db.URL); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := pgtest.Query[int](t, db, objects); n != 0 {
+			t.Fatalf("down left %d objects", n)
+		}
+		if v := version(t, db); v != 0 {
+			t.Fatalf("version %d after down", v)
+		}
+	}
+}
+
+// Goroutines and processes that all migrate one database at once: all succeed.
+func TestUpFromSeveralProcesses(t *testing.T) {
+	t.Parallel()
+	for round := range 3 {
+		db := pgtest.NewEmpty(t)
+		var group errgroup.Group
+		for range 8 {
+			group.Go(func() error { return migrations.Up(t.Context(), db.URL) })
+		}
+		for range 4 {
+			group.Go(func() error {
+				child := exec.CommandContext(t.Context(), os.Args[0])
+				child.Env = append(os.Environ(), childURL+"="+db.URL)
+				out, err := child.CombinedOutput()
+				if err != nil {
+					return errors.New(string(out))
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if latest, err := migrations.Latest(); err != nil || version(t, db) != latest {
+			t.Errorf("round %d: version %d, want %d, %v", round, version(t, db), latest, err)
+		}
+	}
+}
+
+// Down refuses to take a function from under a column default, and says which.
+func TestDownWhileInUse(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, "SELECT pgid.create_shard(5)")
+	db.Exec(t, "CREATE TABLE photo (id bigint PRIMARY KEY DEFAULT pgid.next_id(5))")
+	err := migrations.Down(t.Context(), db.URL)
+	if !errors.Is(err, migrations.ErrInUse) || !strings.Contains(err.Error(), "table photo") || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("%v, want ErrInUse in one line that names the table", err)
+	}
+	db.Exec(t, "INSERT INTO photo DEFAULT VALUES")
+	if err := migrations.Up(t.Context(), db.URL); err != nil { // not dirty
+		t.Error(err)
+	}
+	db.Exec(t, "ALTER TABLE photo ALTER id DROP DEFAULT")
+	if err := migrations.Down(t.Context(), db.URL); err != nil {
+		t.Error(err)
+	}
+	if n := pgtest.Query[int](t, db, "SELECT count(*) FROM photo"); n != 1 {
+		t.Errorf("%d rows, want 1", n)
+	}
+}
+
+// A step that fails leaves neither objects nor a dirty record.
+func TestFailedStep(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	super := pgtest.Connect(t, db.SuperURL)
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := super.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("CREATE SCHEMA pgid") // somebody else's
+	err := migrations.Up(t.Context(), db.URL)
+	if err == nil || !strings.Contains(err.Error(), `schema "pgid" already exists`) || strings.Contains(err.Error(), "CREATE SCHEMA") {
+		t.Fatalf("%v, want one line without the whole step", err)
+	}
+	exec("DROP SCHEMA pgid")
+	if err := migrations.Up(t.Context(), db.URL); err != nil {
+		t.Errorf("once the cause is gone: %v", err)
+	}
+}
+
+// A record that a killed process left dirty is explained, and Force is the way out,
+// whether the step had been committed or not.
+func TestDirty(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T) *pgtest.Database{
+		"step committed": func(t *testing.T) *pgtest.Database {
+			t.Helper()
+			db := pgtest.New(t)
+			db.Exec(t, "UPDATE "+migrations.Table+" SET dirty = true")
+			return db
+		},
+		"step lost": func(t *testing.T) *pgtest.Database {
+			t.Helper()
+			db := pgtest.NewEmpty(t)
+			db.Exec(t, "CREATE TABLE "+migrations.Table+" (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)")
+			db.Exec(t, "INSERT INTO "+migrations.Table+" VALUES (1, true)")
+			return db
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := prepare(t)
+			stands := uint(0)
+			if name == "step committed" {
+				stands = 1
+			}
+			err := migrations.Up(t.Context(), db.URL)
+			want := map[uint]string{0: "migrate force 0", 1: "migrate force 1"}[stands]
+			if !errors.Is(err, migrations.ErrDirty) || !strings.Contains(err.Error(), want) {
+				t.Fatalf("up: %v, want ErrDirty with «%s»", err, want)
+			}
+			if _, err := migrations.Version(t.Context(), db.URL); !errors.Is(err, migrations.ErrDirty) {
+				t.Fatalf("version: %v, want ErrDirty", err)
+			}
+			if err := migrations.Force(t.Context(), db.URL, stands); err != nil {
+				t.Fatal(err)
+			}
+			if err := migrations.Up(t.Context(), db.URL); err != nil {
+				t.Fatal(err)
+			}
+			if v := version(t, db); v != 1 {
+				t.Errorf("version %d", v)
+			}
+		})
+	}
+	if err := migrations.Force(t.Context(), "", 99); err == nil {
+		t.Error("a version that does not exist was forced")
+	}
+}
+
+// A database that psql has set up is taken over, not broken.
+func TestAdoptsAnInstallationWithoutRecord(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, "DROP TABLE "+migrations.Table)
+	db.Exec(t, "SELECT pgid.create_shard(5)")
+	if v := version(t, db); v != 1 {
+		t.Errorf("version %d before", v)
+	}
+	if err := migrations.Up(t.Context(), db.URL); err != nil {
+		t.Fatal(err)
+	}
+	db.Exec(t, "SELECT pgid.next_id(5)") // the shard is still there
+	if err := migrations.Down(t.Context(), db.URL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// When the context ends while the step runs, it is rolled back, and can be run again.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, "SELECT pgid.create_shard(5)")
+	holder, err := pgx.Connect(t.Context(), db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := holder.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE pgid.shard_status IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer stop()
+	start := time.Now()
+	err = migrations.Down(ctx, db.URL) // waits for the lock
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 8*time.Second {
+		t.Errorf("after %s: %v, want the context's end", time.Since(start), err)
+	}
+	_ = holder.Close(t.Context())
+	db.Exec(t, "SELECT pgid.next_id(5)") // still there
+	if v := version(t, db); v != 1 {
+		t.Errorf("version %d", v)
+	}
+	if err := migrations.Down(t.Context(), db.URL); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
+// A wrong URL, or a server that is not there, is one line, without the password.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"postgres://u:secret@127.0.0.1:1/db?connect_timeout=2", "postgres://u:secret@127.0.0.1:notaport/db"} {
+		err := migrations.Up(t.Context(), url)
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
