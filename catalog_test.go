@@ -171,7 +171,10 @@ func TestPlpgsqlCheck(t *testing.T) {
 		t.Fatalf("%d functions: %v", checked, err)
 	}
 	for _, line := range found {
-		t.Error(line)
+		// A function that never returns may well call itself immutable: see sql/layout.sql.
+		if !strings.Contains(line, "refuse_time") || !strings.HasSuffix(line, "routine is marked as IMMUTABLE, but expression is STABLE") {
+			t.Error(line)
+		}
 	}
 }
 

@@ -48,13 +48,15 @@ const noTick Tick = -1
 // It returns [ErrTimeExhausted] if the clock or the tick is past 2^40-1 ms, and
 // [ErrClockBehind] if the lead exceeds MaxLead + MaxWait; then nothing is drawn.
 func (l Limits) Next(last Tick, now int64) (tick Tick, wait time.Duration, err error) {
-	if now > maxMilli {
+	if l == (Limits{}) {
+		l = DefaultLimits()
+	}
+	if now > maxMilli || last >= MaxTick {
 		return 0, 0, ErrTimeExhausted
 	}
-	tick = max(last+1, tickAt(max(now, minMilli)))
-	if tick > MaxTick {
-		return 0, 0, ErrTimeExhausted
-	}
+	// No clock is that far behind; clamped, the arithmetic cannot overflow.
+	now = max(now, -1<<50)
+	tick = max(max(last, noTick)+1, tickAt(max(now, 0)))
 	lead := tick.milli() - now
 	maxLead, maxWait := l.MaxLead.Milliseconds(), l.MaxWait.Milliseconds()
 	switch {

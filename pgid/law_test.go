@@ -2,6 +2,7 @@ package pgid_test
 
 import (
 	"errors"
+	"math"
 	"math/big"
 	"testing"
 	"time"
@@ -156,6 +157,33 @@ func TestLimits(t *testing.T) {
 			g, err := pgid.NewGenerator(0, pgid.GeneratorConfig{Limits: test.limits})
 			if test.ok != (err == nil) || test.ok != (g != nil) || !test.ok && !errors.Is(err, pgid.ErrOutOfRange) {
 				t.Errorf("NewGenerator: %v, %v, want ok %t", g, err, test.ok)
+			}
+		})
+	}
+}
+
+// Next is public: it holds its promise for arguments that no Generator gives it.
+func TestNextAtTheEdges(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limits pgid.Limits
+		last   pgid.Tick
+		now    int64
+		want   pgid.Tick
+		err    error
+	}{
+		"the zero limits are the default":      {pgid.Limits{}, 5000*1024 + 1023, 5000, 5001 * 1024, nil},
+		"the earliest clock there is":          {pgid.DefaultLimits(), -1, math.MinInt64, 0, pgid.ErrClockBehind},
+		"the last tick there is":               {pgid.DefaultLimits(), math.MaxInt64, 5000, 0, pgid.ErrTimeExhausted},
+		"a last tick that was never drawn":     {pgid.DefaultLimits(), -5000, -7, 0, nil},
+		"the last but one tick":                {pgid.DefaultLimits(), pgid.MaxTick - 1, 1<<40 - 1, pgid.MaxTick, nil},
+		"the last tick, and the clock with it": {pgid.DefaultLimits(), pgid.MaxTick, 1<<40 - 1, 0, pgid.ErrTimeExhausted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tick, _, err := c.limits.Next(c.last, c.now)
+			if !errors.Is(err, c.err) || tick != c.want {
+				t.Errorf("Next(%d, %d) = %d, %v, want %d, %v", c.last, c.now, tick, err, c.want, c.err)
 			}
 		})
 	}

@@ -1,19 +1,19 @@
 #!/bin/sh
-# Entry point of the test image: make a cluster on first start, then become the
-# server, so that it is the process that receives docker's signals.
-# Arguments are passed to postgres. Trust authentication: for tests only.
+# Entry point of the test image. «init» makes the cluster, when the image is built;
+# otherwise become the server, so that it is the process that receives docker's
+# signals. Arguments are passed to postgres. Trust authentication: for tests only.
 set -eu
 
 bin=$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)
-data=${PGDATA:-/var/lib/postgresql/test}
-as_postgres() { setpriv --reuid=postgres --regid=postgres --init-groups "$@"; }
+data=/var/lib/postgresql/test
 
-if [ ! -s "$data/PG_VERSION" ]; then
+if [ "${1:-}" = init ]; then
     mkdir -p "$data" /var/run/postgresql
     chown postgres:postgres "$data" /var/run/postgresql
-    chmod 0700 "$data"
-    as_postgres "$bin/initdb" -D "$data" -U postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 --no-sync >/dev/null
+    setpriv --reuid=postgres --regid=postgres --init-groups \
+        "$bin/initdb" -D "$data" -U postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 --no-sync
     echo 'host all all all trust' >>"$data/pg_hba.conf"
+    exit
 fi
 
 if [ -n "${PGID_PRELOAD:-}" ]; then # libfaketime, for the clock tests

@@ -36,8 +36,9 @@ RUN apt-get update -qq \\
  && (apt-get install -y -qq --no-install-recommends postgresql-$version-plpgsql-check || true) \\
  && rm -rf /var/lib/apt/lists/*
 COPY postgres-entrypoint.sh /usr/local/bin/postgres-entrypoint.sh
+RUN postgres-entrypoint.sh init >/dev/null
 LABEL pgid.recipe=$recipe
-ENV PGDATA=/var/lib/postgresql/test
+VOLUME /var/lib/postgresql/test
 EXPOSE 5432
 ENTRYPOINT ["/usr/local/bin/postgres-entrypoint.sh"]
 CMD []
@@ -78,12 +79,13 @@ from_debian() {
         umount "$root/proc"
     fi
     install -m 0755 "$here/postgres-entrypoint.sh" "$root/usr/local/bin/"
+    chroot "$root" postgres-entrypoint.sh init >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die "initdb failed"; }
     tar -C "$root" -c \
         --exclude=./usr/share/doc/* --exclude=./usr/share/man/* --exclude=./usr/share/locale/* \
-        --exclude=./var/cache/apt/* --exclude=./var/lib/apt/lists/* --exclude=./var/lib/postgresql/*/* . |
+        --exclude=./var/cache/apt/* --exclude=./var/lib/apt/lists/* --exclude=./var/lib/postgresql/[0-9]* . |
         docker import \
             -c 'ENTRYPOINT ["/usr/local/bin/postgres-entrypoint.sh"]' \
-            -c 'ENV PGDATA=/var/lib/postgresql/test' \
+            -c 'VOLUME ["/var/lib/postgresql/test"]' \
             -c 'EXPOSE 5432' -c "LABEL pgid.recipe=$recipe" \
             - "pgid-postgres:$version" >/dev/null
 }

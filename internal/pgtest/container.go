@@ -116,8 +116,8 @@ func newContainer(opts options) (backend, error) {
 
 func ready() wait.Strategy {
 	return wait.ForAll(
-		wait.ForLog("database system is ready to accept connections"),
-		wait.ForListeningPort("5432/tcp"),
+		wait.ForLog("database system is ready to accept connections").WithStartupTimeout(2*time.Minute),
+		wait.ForListeningPort("5432/tcp").WithStartupTimeout(2*time.Minute),
 	)
 }
 
