@@ -15,11 +15,13 @@ build: ## build bin/pgid
 	$(GO) build -o bin/pgid ./cmd/pgid
 
 demo: build ## run the main job on a throwaway PostgreSQL, or on PGID_DATABASE_URL
+	@scripts/local-tools.sh demo
 	@exec bin/pgid demo
 
 # The server is, in this order: PGID_TEST_DATABASE_URL, Docker, a local PostgreSQL.
 # PGID_TEST_BACKEND=url|container|local forces one; PGID_TEST_VERSION picks a version.
 test: ## run all tests, with the race detector
+	@scripts/local-tools.sh test
 	@$(GO) test -count=1 -v -run '^TestBackend$$' ./internal/pgtest | grep '^pgtest:'
 	$(GO) run $(TESTSUM) --format pkgname --format-hide-empty-pkg -- -race -count=1 -timeout 15m ./...
 

@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -94,6 +95,8 @@ func fakeOffset(offset time.Duration) string {
 	return s
 }
 
+var errNoFaketime = errors.New("libfaketime is not installed: install your system's package libfaketime, or use PGID_TEST_BACKEND=container")
+
 func findFaketime() (string, error) {
 	for _, pattern := range []string{
 		"/usr/lib/*/faketime/libfaketime.so.1", "/usr/lib*/faketime/libfaketime.so.1", "/opt/homebrew/lib/faketime/libfaketime.1.dylib",
@@ -102,5 +105,5 @@ func findFaketime() (string, error) {
 			return found[0], nil
 		}
 	}
-	return "", fmt.Errorf("libfaketime is not installed: install your system's package libfaketime, or use PGID_TEST_BACKEND=container")
+	return "", errNoFaketime
 }
