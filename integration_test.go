@@ -147,7 +147,7 @@ func TestAgreementOnRandomValues(t *testing.T) {
 		goLow, err2 := layout.Min(at)
 		goHigh, err3 := layout.Max(at)
 		if layout.Decode(id) != parts || again != id || goMade != made || goLow != low || goHigh != high {
-			return fmt.Errorf("id %d at %s: SQL has %+v, %d, %d, %d, %d; Go has %+v, %d, %d, %d (%w)",
+			return fmt.Errorf("id %d at %s: SQL has %+v, %d, %d, %d, %d; Go has %+v, %d, %d, %d (%v)", //nolint:errorlint // it may be nil
 				id, at, parts, again, made, low, high, layout.Decode(id), goMade, goLow, goHigh, errors.Join(err1, err2, err3))
 		}
 		return nil
@@ -232,17 +232,18 @@ func TestTraces(t *testing.T) {
 	const traces = 1000
 	db.Exec(t, `CREATE OR REPLACE FUNCTION pgid.now_ms() RETURNS bigint LANGUAGE sql VOLATILE
 		RETURN current_setting('trace.now_ms')::bigint`)
-	db.Exec(t, `CREATE FUNCTION follow(shard integer, trace bigint[], OUT id bigint, OUT refused text) RETURNS SETOF record
+	db.Exec(t, `CREATE FUNCTION follow(shard integer, trace bigint[], OUT id bigint, OUT refused text, OUT took_us bigint) RETURNS SETOF record
 		LANGUAGE plpgsql AS $$
-		DECLARE reading bigint;
+		DECLARE reading bigint; start timestamptz;
 		BEGIN
 			FOREACH reading IN ARRAY trace LOOP
 				PERFORM set_config('trace.now_ms', reading::text, false);
-				id := NULL; refused := NULL;
+				id := NULL; refused := NULL; start := clock_timestamp();
 				BEGIN
 					id := pgid.next_id(shard);
 				EXCEPTION WHEN OTHERS THEN refused := SQLSTATE;
 				END;
+				took_us := extract(epoch FROM clock_timestamp() - start) * 1000000;
 				RETURN NEXT;
 			END LOOP;
 		END $$`)
@@ -251,7 +252,10 @@ func TestTraces(t *testing.T) {
 	var drawn, waited, refused, exhausted int
 	for shard := range pgid.Shard(traces) {
 		trace := randomTrace(random)
-		rows, err := db.Pool.Query(t.Context(), "SELECT id, refused FROM follow($1, $2)", int32(shard), trace)
+		if shard == 0 { // each side of each limit: 100 ms, and 1100 ms
+			trace = []int64{5000, 4900, 4899, 4900, 3901, 3900, 3899, 5000, 3899, 3900, 4900}
+		}
+		rows, err := db.Pool.Query(t.Context(), "SELECT id, refused, took_us FROM follow($1, $2)", int32(shard), trace)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,10 +267,11 @@ func TestTraces(t *testing.T) {
 		var (
 			id      *pgid.ID
 			refusal *string
+			took    int64 // microseconds, of the real clock
 			i       int
 			last    pgid.Tick = -1
 		)
-		_, err = pgx.ForEachRow(rows, []any{&id, &refusal}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&id, &refusal, &took}, func() error {
 			clock.now = pgid.Layout{}.Epoch().Add(time.Duration(trace[i]) * time.Millisecond).
 				Add(time.Duration(random.Int64N(int64(time.Millisecond))))
 			slept := clock.slept
@@ -275,8 +280,11 @@ func TestTraces(t *testing.T) {
 			case err == nil && id != nil && *id == got:
 				last = got.Tick()
 				drawn++
-				if clock.slept > slept {
+				if wait := clock.slept - slept; wait > 0 {
 					waited++
+					if took < wait.Microseconds() {
+						return fmt.Errorf("call %d, clock %d ms: SQL took %d us, Go waited %s", i, trace[i], took, wait)
+					}
 				}
 			case refusal != nil && (*refusal == "ID001" && errors.Is(err, pgid.ErrClockBehind) ||
 				*refusal == "ID004" && errors.Is(err, pgid.ErrTimeExhausted)):
@@ -287,7 +295,7 @@ func TestTraces(t *testing.T) {
 					exhausted++
 				}
 			default:
-				return fmt.Errorf("call %d, clock %d ms: SQL gave %v, %v; Go gave %d, %w",
+				return fmt.Errorf("call %d, clock %d ms: SQL gave %v, %v; Go gave %d, %v", //nolint:errorlint // it may be nil
 					i, trace[i], id, deref(refusal), got, err)
 			}
 			i++
