@@ -147,8 +147,8 @@ func TestAgreementOnRandomValues(t *testing.T) {
 		goLow, err2 := layout.Min(at)
 		goHigh, err3 := layout.Max(at)
 		if layout.Decode(id) != parts || again != id || goMade != made || goLow != low || goHigh != high {
-			return fmt.Errorf("id %d at %s: SQL has %+v, %d, %d, %d, %d; Go has %+v, %d, %d, %d (%v)", //nolint:errorlint // it may be nil
-				id, at, parts, again, made, low, high, layout.Decode(id), goMade, goLow, goHigh, errors.Join(err1, err2, err3))
+			return fmt.Errorf("id %d at %s: SQL has %+v, %d, %d, %d, %d; Go has %+v, %d, %d, %d (%v)",
+				id, at, parts, again, made, low, high, layout.Decode(id), goMade, goLow, goHigh, fmt.Sprint(errors.Join(err1, err2, err3)))
 		}
 		return nil
 	})
@@ -295,8 +295,8 @@ func TestTraces(t *testing.T) {
 					exhausted++
 				}
 			default:
-				return fmt.Errorf("call %d, clock %d ms: SQL gave %v, %v; Go gave %d, %v", //nolint:errorlint // it may be nil
-					i, trace[i], id, deref(refusal), got, err)
+				return fmt.Errorf("call %d, clock %d ms: SQL gave %v, %v; Go gave %d, %v",
+					i, trace[i], id, deref(refusal), got, fmt.Sprint(err))
 			}
 			i++
 			return nil
