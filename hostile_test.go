@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nextid/postgres-ids/internal/pgtest"
+	"github.com/nextid/postgres-ids/migrations"
 	"github.com/nextid/postgres-ids/pgid"
 )
 
@@ -152,5 +153,66 @@ func TestShardsBelongToTheOwner(t *testing.T) {
 	owners := pgtest.Query[int](t, db, "SELECT count(DISTINCT relowner) FROM pg_class WHERE relnamespace = 'pgid'::regnamespace")
 	if owners != 1 {
 		t.Errorf("the objects of the schema have %d owners", owners)
+	}
+}
+
+// An operator that somebody has planted in the search_path of whoever installs pgid
+// is not taken up into the functions, which run with their owner's rights.
+func TestOperatorPlantedBeforeInstall(t *testing.T) {
+	t.Parallel()
+	for name, install := range map[string]func(db *pgtest.Database) error{
+		"migrations": func(db *pgtest.Database) error { return migrations.Up(t.Context(), db.URL) },
+		"sql": func(db *pgtest.Database) error {
+			_, err := db.Pool.Exec(t.Context(), installSQL(t))
+			return err
+		},
+	} {
+		db := pgtest.NewEmpty(t)
+		super := pgtest.Connect(t, db.SuperURL)
+		for _, right := range []string{"integer", "bigint"} {
+			for operator, function := range map[string]string{"|": "bor", "<<": "shl", "+": "plus", "-": "minus", "*": "times", "&": "band", ">>": "shr"} {
+				_, err := super.Exec(t.Context(), fmt.Sprintf(`CREATE FUNCTION public.%[1]s(bigint, %[2]s) RETURNS bigint LANGUAGE plpgsql IMMUTABLE
+					AS $$ BEGIN RAISE EXCEPTION 'planted'; END $$;
+					CREATE OPERATOR public.%[3]s (LEFTARG = bigint, RIGHTARG = %[2]s, FUNCTION = public.%[1]s)`, function, right, operator))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := install(db); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		db.Exec(t, "SELECT pgid.create_shard(5, pgid.min_id(now()))")
+		db.Exec(t, "SELECT pgid.next_id(5), pgid.make_id(now(), 1, 2), pgid.decode(3) FROM generate_series(1, 100)")
+		db.Exec(t, "SELECT * FROM pgid.shard_status")
+		if n := pgtest.Query[int](t, db, `SELECT count(*) FROM pg_depend AS d JOIN pg_operator AS o ON d.refclassid = 'pg_operator'::regclass AND d.refobjid = o.oid
+			JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid WHERE p.pronamespace = 'pgid'::regnamespace`); n > 0 {
+			t.Errorf("%s: %d functions depend on a planted operator", name, n)
+		}
+	}
+}
+
+// What the owner's default privileges give to others on new objects is taken back.
+func TestDefaultPrivileges(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	role := db.Role(t)
+	db.Exec(t, fmt.Sprintf(`ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO %[1]s; ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC;
+		ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO %[1]s; ALTER DEFAULT PRIVILEGES GRANT ALL ON SCHEMAS TO %[1]s`, role))
+	if err := migrations.Up(t.Context(), db.URL); err != nil {
+		t.Fatal(err)
+	}
+	db.Exec(t, "SELECT pgid.create_shards(5, 6)")
+	conn := pgtest.Connect(t, db.As(role))
+	for _, sql := range []string{
+		"SELECT nextval('pgid.counter_5')", "SELECT setval('pgid.base_6', 1)", "SELECT nextval('pgid.counter_none')",
+		"SELECT pgid.create_shard(7)", "DELETE FROM pgid.shard", "SELECT * FROM pgid.shard_status", "CREATE TABLE pgid.mine ()",
+	} {
+		if _, err := conn.Exec(t.Context(), sql); state(err) != "42501" {
+			t.Errorf("%s: %v, want 42501", sql, err)
+		}
+	}
+	if _, err := pgid.NewClient(conn).NextID(t.Context(), 5); err != nil {
+		t.Error(err)
 	}
 }

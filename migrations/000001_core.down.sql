@@ -1,25 +1,30 @@
 -- pgid 1, undone: nothing of it stays. IDs already stored stay as they are.
 --
--- First what others may use, one by one: PostgreSQL refuses this step while a
--- column default, a view or a function outside the schema needs one of them.
+-- Nothing is dropped with CASCADE: PostgreSQL refuses the whole step while anything
+-- outside the schema needs a function, the table or a sequence in it, and says what.
+-- Objects of one kind go in one statement, so that they may need one another.
 
-DROP FUNCTION
-  pgid.next_id(),
-  pgid.next_id(integer),
-  pgid.create_shard(integer, bigint),
-  pgid.create_shards(integer, integer)
-RESTRICT;
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
-DROP VIEW pgid.shard_status RESTRICT;
+DO $$
+DECLARE
+  functions text;
+  sequences text;
+BEGIN
+  SELECT string_agg(oid::regprocedure::text, ', ')
+    INTO functions
+    FROM pg_proc
+   WHERE pronamespace = 'pgid'::regnamespace;
+  SELECT string_agg(oid::regclass::text, ', ')
+    INTO sequences
+    FROM pg_class
+   WHERE relnamespace = 'pgid'::regnamespace
+     AND relkind = 'S';
 
-DROP FUNCTION
-  pgid.decode(bigint),
-  pgid.make_id(timestamptz, integer, integer),
-  pgid.min_id(timestamptz),
-  pgid.max_id(timestamptz),
-  pgid.id_time(bigint),
-  pgid.settings()
-RESTRICT;
-
--- Then the rest: shards, their sequences, and what only the above could see.
-DROP SCHEMA pgid CASCADE;
+  DROP VIEW pgid.shard_status RESTRICT;
+  EXECUTE format('DROP FUNCTION %s RESTRICT', functions);
+  DROP TABLE pgid.shard RESTRICT;
+  EXECUTE format('DROP SEQUENCE %s RESTRICT', sequences);
+  DROP SCHEMA pgid RESTRICT;
+END
+$$;

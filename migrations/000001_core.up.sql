@@ -6,12 +6,15 @@
 -- Everything that pgid owns stands in this schema. Any role may call the public
 -- functions by name; what each role may execute is listed in grants.sql.
 
+-- Until the end of this transaction, nothing but PostgreSQL's own operators, types
+-- and functions is in view: what is created below means them for ever, whatever
+-- stands in the installing role's search_path.
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 CREATE SCHEMA pgid;
 
 COMMENT ON SCHEMA pgid IS
   'Unique, time-ordered 64-bit IDs: 41 bits of milliseconds, 13 of logical shard, 10 of sequence';
-
-GRANT USAGE ON SCHEMA pgid TO PUBLIC;
 
 -- The settings of this installation.
 --
@@ -76,7 +79,7 @@ COMMENT ON FUNCTION pgid.settings() IS
 CREATE FUNCTION pgid.compose(tick bigint, shard integer)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN ((tick >> 10) << 23) | (shard << 10) | (tick & 1023);
+RETURN ((tick >> 10) << 23) | (shard << 10)::bigint | (tick & 1023);
 
 -- The tick of an ID: the inverse of compose, without the shard.
 CREATE FUNCTION pgid.id_tick(id bigint)
@@ -177,7 +180,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
   WHEN shard NOT BETWEEN 0 AND 8191 THEN pgid.refuse_shard(shard)
   WHEN seq NOT BETWEEN 0 AND 1023 THEN pgid.refuse_seq(seq)
-  ELSE (pgid.time_ms("time") << 23) | (shard << 10) | seq
+  ELSE (pgid.time_ms("time") << 23) | (shard << 10)::bigint | seq::bigint
 END;
 
 -- The smallest and the largest ID of a time's millisecond, over all shards: the
@@ -362,7 +365,26 @@ BEGIN
 END
 $$;
 
+-- Refuse a shard whose lock stayed taken through many tries, of about a millisecond
+-- each. Whoever has it for its purpose has it for microseconds.
+-- Errors: ID005 after 5,000 tries.
+CREATE FUNCTION pgid.refuse_busy(shard integer, tries integer)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  IF tries > 5000 THEN
+    RAISE EXCEPTION 'shard % is busy: its lock stayed taken through % tries', shard, tries - 1
+      USING ERRCODE = 'ID005',
+            HINT    = format('See who holds it: SELECT pid FROM pg_locks WHERE locktype = ''advisory'' AND classid = %s'
+                             ' AND objid = %s AND objsubid = 2 AND granted;', pgid.lock_class(), shard);
+  END IF;
+END
+$$;
+
 -- Make sure that a shard's later ticks exceed `tick`. Never lowers anything.
+-- Errors: ID005 busy.
 --
 -- The lock is the one that every change of a base takes. It is held by the inner
 -- block alone: the block rolls back on purpose, which releases the lock and leaves
@@ -373,20 +395,51 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-  base_seq CONSTANT regclass := to_regclass('pgid.base_' || shard);
-  drawn    CONSTANT regclass := to_regclass('pgid.counter_' || shard);
-  base     bigint;
-  lag      bigint;
+  base_seq    CONSTANT regclass := to_regclass('pgid.base_' || shard);
+  counter_seq CONSTANT regclass := to_regclass('pgid.counter_' || shard);
+  base        bigint;
+  lag         bigint;
+  tries       integer := 0;
 BEGIN
-  PERFORM pg_advisory_xact_lock(pgid.lock_class(), shard);
+  IF tick <= pgid.last_tick(shard) THEN
+    RETURN; -- and the last tick only rises
+  END IF;
+  WHILE NOT pg_try_advisory_xact_lock(pgid.lock_class(), shard) LOOP
+    tries := tries + 1;
+    PERFORM pgid.refuse_busy(shard, tries);
+    PERFORM pg_sleep(0.001);
+  END LOOP;
   base := coalesce(pg_sequence_last_value(base_seq), -1);
-  lag  := tick - (base + coalesce(pg_sequence_last_value(drawn), 0));
+  lag  := tick - (base + coalesce(pg_sequence_last_value(counter_seq), 0));
   IF lag > 0 THEN
     PERFORM setval(base_seq, base + lag);
   END IF;
   RAISE SQLSTATE 'IDEND';
 EXCEPTION
   WHEN SQLSTATE 'IDEND' THEN NULL;
+END
+$$;
+
+-- Take from everybody but its owner what default privileges have given on a relation.
+CREATE FUNCTION pgid.close_to_others(relation regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  grantee name;
+BEGIN
+  FOR grantee IN
+    SELECT DISTINCT coalesce(r.rolname, 'public')
+      FROM pg_class AS c
+     CROSS JOIN aclexplode(c.relacl) AS acl
+      LEFT JOIN pg_roles AS r ON r.oid = acl.grantee
+     WHERE c.oid = relation
+       AND acl.grantee <> c.relowner
+  LOOP
+    EXECUTE format('REVOKE ALL ON TABLE %s FROM %s', relation,
+                   CASE WHEN grantee = 'public' THEN 'PUBLIC' ELSE quote_ident(grantee) END);
+  END LOOP;
 END
 $$;
 
@@ -404,15 +457,23 @@ BEGIN
   IF NOT stands THEN
     EXECUTE format('CREATE SEQUENCE pgid.base_%s    AS bigint MINVALUE -1 START -1 CACHE 1', shard);
     EXECUTE format('CREATE SEQUENCE pgid.counter_%s AS bigint MINVALUE  1 START  1 CACHE 1', shard);
+    PERFORM pgid.close_to_others(format('pgid.base_%s', shard)::regclass);
+    PERFORM pgid.close_to_others(format('pgid.counter_%s', shard)::regclass);
     PERFORM setval(format('pgid.base_%s', shard), -1);
-    INSERT INTO pgid.shard (shard) VALUES (add_shard.shard);
   END IF;
+  -- A dump without data has the sequences, but not the row.
+  INSERT INTO pgid.shard (shard) VALUES (add_shard.shard) ON CONFLICT DO NOTHING;
+
   -- IDs of one millisecond sort by shard before seq: an ID of another shard is
   -- past only when its whole millisecond is.
   IF past >= 0 THEN
     PERFORM pgid.raise_shard(
       shard,
       CASE WHEN pgid.id_shard(past) = shard THEN pgid.id_tick(past) ELSE pgid.id_tick(past) | 1023 END);
+    IF (past >> 23) - pgid.now_ms() > pgid.max_lead_ms() + pgid.max_wait_ms() THEN
+      RAISE WARNING 'shard % issues no ID until %', shard, pgid.id_time(past)
+        USING HINT = 'That is the time of the ID that it was created past. This server''s clock is behind it.';
+    END IF;
   END IF;
   RETURN NOT stands;
 END
@@ -517,7 +578,7 @@ RETURN base + nextval(pgid.counter_sequence(shard));
 CREATE FUNCTION pgid.is_issuable(tick bigint, base bigint, shard integer)
 RETURNS boolean
 LANGUAGE sql VOLATILE
-RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms() * 512 + 511)) <= pgid.max_lead_ms() * 512 + 511
+RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms()::bigint * 512 + 511)) <= pgid.max_lead_ms()::bigint * 512 + 511
    AND tick < 1125899906842624
    AND base = pgid.read_base(shard);
 
@@ -540,8 +601,7 @@ AS $$
 DECLARE
   base_seq    CONSTANT regclass := to_regclass('pgid.base_' || shard);
   counter_seq CONSTANT regclass := to_regclass('pgid.counter_' || shard);
-  last_ms     CONSTANT bigint   := 1099511627775;  -- 2^40 - 1: the last millisecond that generation may use
-  max_tries   CONSTANT integer  := 5000;           -- of at least 1 ms each
+  last_ms     CONSTANT bigint   := 1099511627775; -- 2^40 - 1: the last millisecond that generation may use
   now_ms      bigint;
   lead        bigint;
   tries       integer := 0;
@@ -571,14 +631,9 @@ BEGIN
 
         -- Another session is at it, and takes microseconds: look again before sleeping.
         tries := tries + 1;
-        IF tries > max_tries THEN
-          RAISE EXCEPTION 'shard % is busy: its lock stayed taken through % tries', shard, max_tries
-            USING ERRCODE = 'ID005',
-                  HINT    = format('See who holds it: SELECT pid FROM pg_locks WHERE locktype = ''advisory'''
-                                   ' AND classid = %s AND objid = %s;', pgid.lock_class(), shard);
-        END IF;
         IF tries > 3 THEN
-          PERFORM pg_sleep(0.0001);
+          PERFORM pgid.refuse_busy(shard, tries);
+          PERFORM pg_sleep(0.0001); -- in practice a millisecond
         END IF;
       END IF;
 
@@ -596,12 +651,14 @@ BEGIN
     RAISE EXCEPTION 'the time of shard % is exhausted: IDs end at %', shard,
         to_timestamp((pgid.epoch_ms() + last_ms)::double precision / 1000)
       USING ERRCODE = 'ID004',
-            HINT    = 'If the server''s clock is right, this installation has reached the end of its 34.8 years.'
-                      ' If it is not, correct it.';
+            HINT    = CASE
+                        WHEN now_ms > last_ms THEN 'If the server''s clock is wrong, correct it: the shard is none the worse.'
+                        ELSE 'The shard was created past an ID of the end of time. Use another shard.'
+                      END;
   END IF;
   IF lead > pgid.max_lead_ms() + pgid.max_wait_ms() THEN
-    RAISE EXCEPTION 'the clock is behind shard %: its next ID is % ms ahead, and at most % ms are waited for',
-        shard, lead, pgid.max_lead_ms() + pgid.max_wait_ms()
+    RAISE EXCEPTION 'the clock is behind shard %: its next ID is % ms ahead, where % may be, and at most % more are waited for',
+        shard, lead, pgid.max_lead_ms(), pgid.max_wait_ms()
       USING ERRCODE = 'ID001',
             HINT    = 'Correct the server''s clock, or wait until it has caught up. Nothing was repeated.';
   END IF;
@@ -668,7 +725,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-  setting CONSTANT text := coalesce(current_setting('pgid.shard', true), '');
+  setting CONSTANT text := left(translate(coalesce(current_setting('pgid.shard', true), ''), E'\r\n', '  '), 40);
 BEGIN
   RAISE EXCEPTION '%', CASE WHEN setting = ''
       THEN 'the setting pgid.shard is not set'
@@ -691,24 +748,58 @@ COMMENT ON FUNCTION pgid.next_id()        IS 'The next ID of the shard that the 
 --     created, retired     when; retired is NULL while the shard issues IDs
 CREATE VIEW pgid.shard_status AS
 SELECT s.shard,
-       pgid.compose(state.tick, s.shard)                  AS last_id,
-       pgid.id_time(pgid.compose(state.tick, s.shard))    AS last_time,
-       (state.tick >> 10) - state.now_ms                  AS lead_ms,
+       pgid.compose(last.tick, s.shard)               AS last_id,
+       pgid.id_time(pgid.compose(last.tick, s.shard)) AS last_time,
+       (last.tick >> 10) - clock.now_ms               AS lead_ms,
        CASE
          WHEN s.retired IS NOT NULL THEN 0
-         ELSE greatest(0, 1125899906842624 - greatest(state.tick + 1, state.now_ms << 10))
-       END                                                AS ids_left,
+         ELSE greatest(0, 1125899906842624 - greatest(last.tick + 1, clock.now_ms << 10))
+       END                                            AS ids_left,
        s.created,
        s.retired
   FROM pgid.shard AS s
- CROSS JOIN LATERAL (SELECT pgid.last_tick(s.shard) AS tick, pgid.now_ms() AS now_ms OFFSET 0) AS state;
+ CROSS JOIN LATERAL (SELECT s.shard, pgid.now_ms() AS now_ms) AS clock
+  -- A call that is refused at the end of time may have burnt a tick beyond it.
+  LEFT JOIN LATERAL (SELECT least(t, 1125899906842623) AS tick FROM pgid.last_tick(s.shard) AS t WHERE t IS NOT NULL) AS last
+    ON true;
 
 COMMENT ON VIEW pgid.shard_status IS 'A row per shard: last ID and time, lead over the clock, IDs left, created, retired';
 
--- Who may call what: nobody anything, but for the list below. Table, view and
--- sequences grant nothing to anybody by default, and stay so.
+-- Who may call what: nobody anything, but for the list below. What the installing
+-- role's default privileges have given to others is taken back first; create_shard
+-- does the same for the sequences that it makes.
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pgid FROM PUBLIC;
+DO $$
+DECLARE
+  grantee text;
+BEGIN
+  FOR grantee IN
+    SELECT 'PUBLIC'
+     UNION
+    SELECT quote_ident(r.rolname)
+      FROM pg_proc AS p
+     CROSS JOIN aclexplode(p.proacl) AS acl
+      JOIN pg_roles AS r ON r.oid = acl.grantee AND r.oid <> p.proowner
+     WHERE p.pronamespace = 'pgid'::regnamespace
+     UNION
+    SELECT quote_ident(r.rolname)
+      FROM pg_namespace AS n
+     CROSS JOIN aclexplode(n.nspacl) AS acl
+      JOIN pg_roles AS r ON r.oid = acl.grantee AND r.oid <> n.nspowner
+     WHERE n.nspname = 'pgid'
+  LOOP
+    EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pgid FROM %s', grantee);
+    EXECUTE format('REVOKE ALL ON SCHEMA pgid FROM %s', grantee);
+  END LOOP;
+
+  PERFORM pgid.close_to_others(oid::regclass)
+     FROM pg_class
+    WHERE relnamespace = 'pgid'::regnamespace
+      AND relkind IN ('r', 'v', 'S');
+END
+$$;
+
+GRANT USAGE ON SCHEMA pgid TO PUBLIC;
 
 GRANT EXECUTE ON FUNCTION
   pgid.next_id(integer),

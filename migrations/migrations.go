@@ -35,6 +35,13 @@ var (
 	// [Force] to mend the record.
 	ErrDirty = errors.New("pgid: the migration record is dirty")
 
+	// ErrUnderWay is returned by [Version] while a process migrates the database.
+	ErrUnderWay = errors.New("pgid: a migration is under way")
+
+	// ErrNewer is returned when the database has a version that this program does not
+	// know: a newer program has migrated it.
+	ErrNewer = errors.New("pgid: the database is newer than this program")
+
 	// ErrInUse is returned by [Down] when something outside the schema pgid, a
 	// column default for example, still needs it.
 	ErrInUse = errors.New("pgid: the schema is in use")
@@ -43,16 +50,22 @@ var (
 // Up brings the database at url to the latest version. Nothing to do is success.
 //
 // Several processes may call it at once: one applies the steps, the others wait for
-// it, and all succeed. A database that sql/install.sql has set up is taken over.
-// When ctx ends, the step under way is cancelled and rolled back.
+// it, and all succeed. What the schema itself says of its version goes before the
+// record: a database that sql/install.sql has set up is taken over, and one whose
+// schema was dropped by hand is set up anew. When ctx ends, the step under way is
+// cancelled and rolled back.
 //
-// url is a connection URL or a keyword/value string, as pgx reads them.
+// url is a connection URL or a keyword/value string, as pgx reads them. It must lead
+// to the server, or to a pooler in session mode: a pooler in transaction mode loses
+// the locks of golang-migrate.
 func Up(ctx context.Context, url string) error {
-	return run(ctx, url, func(s *session) error {
-		if err := s.adopt(); err != nil {
-			return err
-		}
-		return s.Up()
+	return guarded(ctx, url, func(ctx context.Context, guard pgx.Tx) error {
+		return run(ctx, url, guard, func(s *session) error {
+			if err := s.reconcile(); err != nil {
+				return err
+			}
+			return s.Up()
+		})
 	})
 }
 
@@ -63,29 +76,39 @@ func Up(ctx context.Context, url string) error {
 // A shard that is created again later starts from the clock: its IDs are new as long
 // as the clock has moved past the last one.
 func Down(ctx context.Context, url string) error {
-	err := run(ctx, url, func(s *session) error {
-		if err := s.adopt(); err != nil {
+	return guarded(ctx, url, func(ctx context.Context, guard pgx.Tx) error {
+		err := run(ctx, url, guard, func(s *session) error {
+			if err := s.reconcile(); err != nil {
+				return err
+			}
+			return s.Down()
+		})
+		if err != nil {
 			return err
 		}
-		return s.Down()
+		return dropEmptyRecord(ctx, guard)
 	})
-	if err != nil {
-		return err
-	}
-	return withConn(ctx, url, dropEmptyRecord)
 }
 
 // Version is the version that the database at url has: the number of its last step,
-// 0 for none. It only reads. It returns [ErrDirty] if a run was interrupted.
+// 0 for none. It only reads. It returns [ErrDirty] if a run was interrupted, and
+// [ErrUnderWay] during one.
 func Version(ctx context.Context, url string) (version uint, err error) {
-	err = withConn(ctx, url, func(ctx context.Context, conn *pgx.Conn) error {
-		installed, err := installedVersion(ctx, conn)
+	err = inTransaction(ctx, url, func(ctx context.Context, tx pgx.Tx) error {
+		installed, err := installedVersion(ctx, tx)
 		if err != nil {
 			return err
 		}
 		version = installed
-		recorded, dirty, err := readRecord(ctx, conn)
-		if err == nil && dirty {
+		recorded, dirty, err := readRecord(ctx, tx)
+		if err != nil || !dirty {
+			return err
+		}
+		alone, err := tryGuard(ctx, tx)
+		if err == nil && !alone {
+			err = ErrUnderWay
+		}
+		if err == nil {
 			err = dirtyError(recorded, installed)
 		}
 		return err
@@ -103,7 +126,9 @@ func Force(ctx context.Context, url string, version uint) error {
 	if version > latest {
 		return fmt.Errorf("pgid: version %d is unknown: use 0 to %d", version, latest)
 	}
-	return run(ctx, url, func(s *session) error { return s.force(version) })
+	return guarded(ctx, url, func(ctx context.Context, guard pgx.Tx) error {
+		return run(ctx, url, guard, func(s *session) error { return s.force(version) })
+	})
 }
 
 // Latest is the version that [Up] brings a database to.

@@ -139,7 +139,7 @@ func TestDownWhileInUse(t *testing.T) {
 	db.Exec(t, "SELECT pgid.create_shard(5)")
 	db.Exec(t, "CREATE TABLE photo (id bigint PRIMARY KEY DEFAULT pgid.next_id(5))")
 	err := migrations.Down(t.Context(), db.URL)
-	if !errors.Is(err, migrations.ErrInUse) || !strings.Contains(err.Error(), "table photo") || strings.Contains(err.Error(), "\n") {
+	if !errors.Is(err, migrations.ErrInUse) || !strings.Contains(err.Error(), "photo") || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("%v, want ErrInUse in one line that names the table", err)
 	}
 	db.Exec(t, "INSERT INTO photo DEFAULT VALUES")
@@ -242,6 +242,84 @@ func TestAdoptsAnInstallationWithoutRecord(t *testing.T) {
 	db.Exec(t, "SELECT pgid.next_id(5)") // the shard is still there
 	if err := migrations.Down(t.Context(), db.URL); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What the schema says goes before the record: dropped by hand, it is set up anew.
+func TestSchemaDroppedByHand(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, "DROP SCHEMA pgid CASCADE")
+	if err := migrations.Up(t.Context(), db.URL); err != nil {
+		t.Fatal(err)
+	}
+	db.Exec(t, "SELECT pgid.create_shard(5), pgid.next_id(5)")
+}
+
+// Up and down at once, in any order, end in one state or the other, never between.
+func TestUpAndDownAtOnce(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	for round := range 6 {
+		var group errgroup.Group
+		for i := range 6 {
+			group.Go(func() error {
+				time.Sleep(time.Duration(i*round) * time.Millisecond)
+				if i%3 == 0 {
+					return migrations.Down(t.Context(), db.URL)
+				}
+				return migrations.Up(t.Context(), db.URL)
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		n := pgtest.Query[int](t, db, objects)
+		if v := version(t, db); (v == 0) != (n == 0) {
+			t.Fatalf("round %d: version %d with %d objects", round, v, n)
+		}
+	}
+}
+
+// A database that a newer program has migrated is left alone.
+func TestNewerDatabase(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, "CREATE OR REPLACE FUNCTION pgid.version() RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 99")
+	for name, migrate := range map[string]func(context.Context, string) error{"up": migrations.Up, "down": migrations.Down} {
+		if err := migrate(t.Context(), db.URL); !errors.Is(err, migrations.ErrNewer) {
+			t.Errorf("%s: %v, want ErrNewer", name, err)
+		}
+	}
+}
+
+// Whatever a user's object needs of the schema, down refuses, and takes nothing.
+func TestDownTakesNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, "SELECT pgid.create_shard(5)")
+	for _, object := range []struct{ create, drop string }{
+		{"CREATE TABLE x (id bigint, n integer) PARTITION BY LIST (pgid.id_shard(id))", "DROP TABLE x"},
+		{"CREATE TABLE x (id bigint, s integer GENERATED ALWAYS AS (pgid.id_seq(id)) STORED)", "DROP TABLE x"},
+		{"CREATE TABLE x (id bigint CHECK (pgid.id_time(id) > '2026-01-01'))", "DROP TABLE x"},
+		{"CREATE TABLE x (shard integer REFERENCES pgid.shard)", "DROP TABLE x"},
+		{"CREATE TABLE x (n bigint DEFAULT nextval('pgid.counter_5'))", "DROP TABLE x"},
+		{"CREATE TABLE x (n bigint DEFAULT pgid.epoch_ms())", "DROP TABLE x"},
+		{"CREATE VIEW x AS SELECT * FROM pgid.shard_status", "DROP VIEW x"},
+		{"CREATE MATERIALIZED VIEW x AS SELECT pgid.id_seq(5)", "DROP MATERIALIZED VIEW x"},
+		{"CREATE FUNCTION x() RETURNS bigint LANGUAGE sql RETURN pgid.next_id(5)", "DROP FUNCTION x()"},
+		{"CREATE TABLE x (s pgid.shard)", "DROP TABLE x"},
+		{"CREATE TABLE pgid.mine (n integer)", "DROP TABLE pgid.mine"},
+	} {
+		db.Exec(t, object.create)
+		if err := migrations.Down(t.Context(), db.URL); !errors.Is(err, migrations.ErrInUse) {
+			t.Errorf("%s: %v, want ErrInUse", object.create, err)
+		}
+		db.Exec(t, object.drop) // it is still there
+	}
+	db.Exec(t, "SELECT pgid.next_id(5)")
+	if err := migrations.Down(t.Context(), db.URL); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -14,34 +13,65 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgid: database URL: %w", err)
 	}
+	// No prepared statements: they would not survive a pooler.
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	return config, nil
 }
 
-// withConn calls do with a connection of its own.
-func withConn(ctx context.Context, url string, do func(context.Context, *pgx.Conn) error) error {
+// inTransaction calls do in a transaction on a connection of its own.
+func inTransaction(ctx context.Context, url string, do func(context.Context, pgx.Tx) error) error {
 	config, err := parse(url)
 	if err != nil {
 		return err
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return fmt.Errorf("pgid: connect: %w", err)
+		return fmt.Errorf("pgid: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	return do(ctx, conn)
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return do(ctx, tx) })
+}
+
+// The guard is an advisory lock that whoever changes the schema or the record holds
+// from the first reading to the last writing. golang-migrate's own lock comes too late
+// for that. Its class is that of the shards' locks, whose numbers start at 0.
+const guardKey = "1885825380, -1"
+
+// guarded calls do while it holds the guard, in a transaction that ends with it.
+func guarded(ctx context.Context, url string, do func(context.Context, pgx.Tx) error) error {
+	return inTransaction(ctx, url, func(ctx context.Context, tx pgx.Tx) error {
+		// The transaction idles while golang-migrate works on another connection.
+		_, err := tx.Exec(ctx, "SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
+		if err == nil {
+			_, err = tx.Exec(ctx, "SELECT pg_advisory_xact_lock("+guardKey+")")
+		}
+		if err != nil {
+			return fmt.Errorf("pgid: wait for other migrations: %w", err)
+		}
+		return do(ctx, tx)
+	})
+}
+
+// tryGuard takes the guard if nobody holds it.
+func tryGuard(ctx context.Context, tx pgx.Tx) (taken bool, err error) {
+	err = tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock("+guardKey+")").Scan(&taken)
+	if err != nil {
+		return false, fmt.Errorf("pgid: look for other migrations: %w", err)
+	}
+	return taken, nil
 }
 
 // installedVersion asks the schema itself for its version: 0 if there is none.
-func installedVersion(ctx context.Context, conn *pgx.Conn) (uint, error) {
+func installedVersion(ctx context.Context, tx pgx.Tx) (uint, error) {
 	var present bool
-	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
 		WHERE n.nspname = 'pgid' AND p.proname = 'version' AND p.pronargs = 0)`).Scan(&present)
 	if err != nil {
 		return 0, fmt.Errorf("pgid: look for the schema: %w", err)
 	}
 	var version uint
 	if present {
-		err = conn.QueryRow(ctx, "SELECT pgid.version()").Scan(&version)
+		err = tx.QueryRow(ctx, "SELECT pgid.version()").Scan(&version)
 		if err != nil {
 			return 0, fmt.Errorf("pgid: read the schema's version: %w", err)
 		}
@@ -50,11 +80,11 @@ func installedVersion(ctx context.Context, conn *pgx.Conn) (uint, error) {
 }
 
 // readRecord reads the record without creating it.
-func readRecord(ctx context.Context, conn *pgx.Conn) (version int, dirty bool, err error) {
+func readRecord(ctx context.Context, tx pgx.Tx) (version int, dirty bool, err error) {
 	var present bool
-	err = conn.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", Table).Scan(&present)
+	err = tx.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", Table).Scan(&present)
 	if err == nil && present {
-		err = conn.QueryRow(ctx, "SELECT version, dirty FROM "+Table).Scan(&version, &dirty)
+		err = tx.QueryRow(ctx, "SELECT version, dirty FROM "+Table).Scan(&version, &dirty)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = nil
 		}
@@ -65,31 +95,16 @@ func readRecord(ctx context.Context, conn *pgx.Conn) (version int, dirty bool, e
 	return version, dirty, nil
 }
 
-// dropEmptyRecord removes the record's table if it records nothing, under the lock
-// that golang-migrate takes for the same table.
-func dropEmptyRecord(ctx context.Context, conn *pgx.Conn) error {
-	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		var name, schema string
-		if err := tx.QueryRow(ctx, "SELECT current_database(), current_schema()").Scan(&name, &schema); err != nil {
-			return err
-		}
-		lock, err := database.GenerateAdvisoryLockId(name, schema, Table)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1::bigint)", lock); err != nil {
-			return err
-		}
-		var present, empty bool
-		if err := tx.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", Table).Scan(&present); err != nil || !present {
-			return err
-		}
-		if err := tx.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM "+Table+")").Scan(&empty); err != nil || !empty {
-			return err
-		}
-		_, err = tx.Exec(ctx, "DROP TABLE "+Table)
-		return err
-	})
+// dropEmptyRecord removes the record's table if it records nothing.
+func dropEmptyRecord(ctx context.Context, guard pgx.Tx) error {
+	var present, used bool
+	err := guard.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", Table).Scan(&present)
+	if err == nil && present {
+		err = guard.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+Table+")").Scan(&used)
+	}
+	if err == nil && present && !used {
+		_, err = guard.Exec(ctx, "DROP TABLE "+Table)
+	}
 	if err != nil {
 		return fmt.Errorf("pgid: remove the empty migration record: %w", err)
 	}

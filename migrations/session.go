@@ -20,18 +20,30 @@ import (
 // A session is one run of golang-migrate.
 type session struct {
 	*migrate.Migrate
-	installed uint // the version that the schema itself reported before the record was read
+	installed uint // the version that the schema itself reports
 }
 
 // run opens a session on url, calls do, and translates its outcome. A step that
-// failed was rolled back whole, so its dirty mark is taken back too.
-func run(ctx context.Context, url string, do func(*session) error) error {
-	err := runSession(ctx, url, do)
+// failed was rolled back whole, so its dirty mark is taken back too. The guard is held
+// by the caller: nobody else migrates meanwhile.
+func run(ctx context.Context, url string, guard pgx.Tx, do func(*session) error) error {
+	installed, err := installedVersion(ctx, guard)
+	if err != nil {
+		return err
+	}
+	latest, err := Latest()
+	if err != nil {
+		return err
+	}
+	if installed > latest {
+		return fmt.Errorf("%w: it has version %d, this program knows 0 to %d: use a newer one", ErrNewer, installed, latest)
+	}
+	err = runSession(ctx, url, installed, do)
 	var failed database.Error // by value: how the driver reports a step, and nothing else
 	if errors.As(err, &failed) {
 		mend, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer stop()
-		restored := runSession(mend, url, func(s *session) error { return s.force(s.installed) })
+		restored := runSession(mend, url, installed, func(s *session) error { return s.force(s.installed) })
 		err = errors.Join(explain(failed.OrigErr), restored)
 	}
 	if cause := ctx.Err(); cause != nil && err != nil {
@@ -42,18 +54,7 @@ func run(ctx context.Context, url string, do func(*session) error) error {
 
 // runSession does one run. The handles it opens are its own: closing golang-migrate
 // closes the *sql.DB in it.
-func runSession(ctx context.Context, url string, do func(*session) error) error {
-	// The schema's own version comes first: whoever migrates writes the record
-	// before the step, so a schema that stands without a record was not brought by
-	// a migration under way.
-	var installed uint
-	err := withConn(ctx, url, func(ctx context.Context, conn *pgx.Conn) (err error) {
-		installed, err = installedVersion(ctx, conn)
-		return err
-	})
-	if err != nil {
-		return err
-	}
+func runSession(ctx context.Context, url string, installed uint, do func(*session) error) error {
 	config, err := parse(url)
 	if err != nil {
 		return err
@@ -108,16 +109,21 @@ func migrateOn(db *sql.DB, installed uint, do func(*session) error) error {
 	return err
 }
 
-// adopt records the version of a schema that sql/install.sql has set up.
-func (s *session) adopt() error {
-	_, _, err := s.Version()
-	if errors.Is(err, migrate.ErrNilVersion) {
-		err = nil
-		if s.installed > 0 {
-			err = s.force(s.installed)
-		}
+// reconcile makes the record say what the schema says, unless it is dirty.
+func (s *session) reconcile() error {
+	recorded, dirty, err := s.Version()
+	switch {
+	case errors.Is(err, migrate.ErrNilVersion):
+		recorded = 0
+	case err != nil:
+		return err
+	case dirty:
+		return migrate.ErrDirty{Version: int(recorded)}
 	}
-	return err
+	if recorded == s.installed {
+		return nil
+	}
+	return s.force(s.installed)
 }
 
 func (s *session) force(version uint) error {

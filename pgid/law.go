@@ -65,17 +65,18 @@ func (l Limits) Next(last Tick, now int64) (tick Tick, wait time.Duration, err e
 	case lead <= maxLead+maxWait:
 		return tick, time.Duration(lead-maxLead) * time.Millisecond, nil
 	default:
-		return 0, 0, &leadError{lead: lead, most: maxLead + maxWait}
+		return 0, 0, &leadError{lead: lead, maxLead: maxLead, maxWait: maxWait}
 	}
 }
 
 // leadError says how far a refused tick would have led the clock.
 type leadError struct {
-	lead, most int64 // milliseconds
+	lead, maxLead, maxWait int64 // milliseconds
 }
 
 func (e *leadError) Error() string {
-	return fmt.Sprintf("%v: the next ID is %d ms ahead, and at most %d ms are waited for", ErrClockBehind, e.lead, e.most)
+	return fmt.Sprintf("%v: the next ID is %d ms ahead, where %d may be, and at most %d more are waited for",
+		ErrClockBehind, e.lead, e.maxLead, e.maxWait)
 }
 
 func (e *leadError) Unwrap() error { return ErrClockBehind }

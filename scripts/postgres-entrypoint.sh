@@ -16,8 +16,8 @@ if [ "${1:-}" = init ]; then
     exit
 fi
 
-if [ -n "${PGID_PRELOAD:-}" ]; then # libfaketime, for the clock tests
-    export LD_PRELOAD="$PGID_PRELOAD"
-fi
+# libfaketime, for the clock tests, is preloaded by the last of these programs: it
+# must not start as root.
 exec setpriv --reuid=postgres --regid=postgres --init-groups \
+    ${PGID_PRELOAD:+env LD_PRELOAD="$PGID_PRELOAD"} \
     "$bin/postgres" -D "$data" -c listen_addresses='*' "$@"

@@ -1,7 +1,38 @@
--- Who may call what: nobody anything, but for the list below. Table, view and
--- sequences grant nothing to anybody by default, and stay so.
+-- Who may call what: nobody anything, but for the list below. What the installing
+-- role's default privileges have given to others is taken back first; create_shard
+-- does the same for the sequences that it makes.
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pgid FROM PUBLIC;
+DO $$
+DECLARE
+  grantee text;
+BEGIN
+  FOR grantee IN
+    SELECT 'PUBLIC'
+     UNION
+    SELECT quote_ident(r.rolname)
+      FROM pg_proc AS p
+     CROSS JOIN aclexplode(p.proacl) AS acl
+      JOIN pg_roles AS r ON r.oid = acl.grantee AND r.oid <> p.proowner
+     WHERE p.pronamespace = 'pgid'::regnamespace
+     UNION
+    SELECT quote_ident(r.rolname)
+      FROM pg_namespace AS n
+     CROSS JOIN aclexplode(n.nspacl) AS acl
+      JOIN pg_roles AS r ON r.oid = acl.grantee AND r.oid <> n.nspowner
+     WHERE n.nspname = 'pgid'
+  LOOP
+    EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pgid FROM %s', grantee);
+    EXECUTE format('REVOKE ALL ON SCHEMA pgid FROM %s', grantee);
+  END LOOP;
+
+  PERFORM pgid.close_to_others(oid::regclass)
+     FROM pg_class
+    WHERE relnamespace = 'pgid'::regnamespace
+      AND relkind IN ('r', 'v', 'S');
+END
+$$;
+
+GRANT USAGE ON SCHEMA pgid TO PUBLIC;
 
 GRANT EXECUTE ON FUNCTION
   pgid.next_id(integer),

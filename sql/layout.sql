@@ -14,7 +14,7 @@
 CREATE FUNCTION pgid.compose(tick bigint, shard integer)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN ((tick >> 10) << 23) | (shard << 10) | (tick & 1023);
+RETURN ((tick >> 10) << 23) | (shard << 10)::bigint | (tick & 1023);
 
 -- The tick of an ID: the inverse of compose, without the shard.
 CREATE FUNCTION pgid.id_tick(id bigint)
@@ -115,7 +115,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
   WHEN shard NOT BETWEEN 0 AND 8191 THEN pgid.refuse_shard(shard)
   WHEN seq NOT BETWEEN 0 AND 1023 THEN pgid.refuse_seq(seq)
-  ELSE (pgid.time_ms("time") << 23) | (shard << 10) | seq
+  ELSE (pgid.time_ms("time") << 23) | (shard << 10)::bigint | seq::bigint
 END;
 
 -- The smallest and the largest ID of a time's millisecond, over all shards: the

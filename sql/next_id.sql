@@ -38,7 +38,7 @@ RETURN base + nextval(pgid.counter_sequence(shard));
 CREATE FUNCTION pgid.is_issuable(tick bigint, base bigint, shard integer)
 RETURNS boolean
 LANGUAGE sql VOLATILE
-RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms() * 512 + 511)) <= pgid.max_lead_ms() * 512 + 511
+RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms()::bigint * 512 + 511)) <= pgid.max_lead_ms()::bigint * 512 + 511
    AND tick < 1125899906842624
    AND base = pgid.read_base(shard);
 
@@ -61,8 +61,7 @@ AS $$
 DECLARE
   base_seq    CONSTANT regclass := to_regclass('pgid.base_' || shard);
   counter_seq CONSTANT regclass := to_regclass('pgid.counter_' || shard);
-  last_ms     CONSTANT bigint   := 1099511627775;  -- 2^40 - 1: the last millisecond that generation may use
-  max_tries   CONSTANT integer  := 5000;           -- of at least 1 ms each
+  last_ms     CONSTANT bigint   := 1099511627775; -- 2^40 - 1: the last millisecond that generation may use
   now_ms      bigint;
   lead        bigint;
   tries       integer := 0;
@@ -92,14 +91,9 @@ BEGIN
 
         -- Another session is at it, and takes microseconds: look again before sleeping.
         tries := tries + 1;
-        IF tries > max_tries THEN
-          RAISE EXCEPTION 'shard % is busy: its lock stayed taken through % tries', shard, max_tries
-            USING ERRCODE = 'ID005',
-                  HINT    = format('See who holds it: SELECT pid FROM pg_locks WHERE locktype = ''advisory'''
-                                   ' AND classid = %s AND objid = %s;', pgid.lock_class(), shard);
-        END IF;
         IF tries > 3 THEN
-          PERFORM pg_sleep(0.0001);
+          PERFORM pgid.refuse_busy(shard, tries);
+          PERFORM pg_sleep(0.0001); -- in practice a millisecond
         END IF;
       END IF;
 
@@ -117,12 +111,14 @@ BEGIN
     RAISE EXCEPTION 'the time of shard % is exhausted: IDs end at %', shard,
         to_timestamp((pgid.epoch_ms() + last_ms)::double precision / 1000)
       USING ERRCODE = 'ID004',
-            HINT    = 'If the server''s clock is right, this installation has reached the end of its 34.8 years.'
-                      ' If it is not, correct it.';
+            HINT    = CASE
+                        WHEN now_ms > last_ms THEN 'If the server''s clock is wrong, correct it: the shard is none the worse.'
+                        ELSE 'The shard was created past an ID of the end of time. Use another shard.'
+                      END;
   END IF;
   IF lead > pgid.max_lead_ms() + pgid.max_wait_ms() THEN
-    RAISE EXCEPTION 'the clock is behind shard %: its next ID is % ms ahead, and at most % ms are waited for',
-        shard, lead, pgid.max_lead_ms() + pgid.max_wait_ms()
+    RAISE EXCEPTION 'the clock is behind shard %: its next ID is % ms ahead, where % may be, and at most % more are waited for',
+        shard, lead, pgid.max_lead_ms(), pgid.max_wait_ms()
       USING ERRCODE = 'ID001',
             HINT    = 'Correct the server''s clock, or wait until it has caught up. Nothing was repeated.';
   END IF;
@@ -189,7 +185,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-  setting CONSTANT text := coalesce(current_setting('pgid.shard', true), '');
+  setting CONSTANT text := left(translate(coalesce(current_setting('pgid.shard', true), ''), E'\r\n', '  '), 40);
 BEGIN
   RAISE EXCEPTION '%', CASE WHEN setting = ''
       THEN 'the setting pgid.shard is not set'

@@ -145,7 +145,26 @@ BEGIN
 END
 $$;
 
+-- Refuse a shard whose lock stayed taken through many tries, of about a millisecond
+-- each. Whoever has it for its purpose has it for microseconds.
+-- Errors: ID005 after 5,000 tries.
+CREATE FUNCTION pgid.refuse_busy(shard integer, tries integer)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  IF tries > 5000 THEN
+    RAISE EXCEPTION 'shard % is busy: its lock stayed taken through % tries', shard, tries - 1
+      USING ERRCODE = 'ID005',
+            HINT    = format('See who holds it: SELECT pid FROM pg_locks WHERE locktype = ''advisory'' AND classid = %s'
+                             ' AND objid = %s AND objsubid = 2 AND granted;', pgid.lock_class(), shard);
+  END IF;
+END
+$$;
+
 -- Make sure that a shard's later ticks exceed `tick`. Never lowers anything.
+-- Errors: ID005 busy.
 --
 -- The lock is the one that every change of a base takes. It is held by the inner
 -- block alone: the block rolls back on purpose, which releases the lock and leaves
@@ -156,20 +175,51 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-  base_seq CONSTANT regclass := to_regclass('pgid.base_' || shard);
-  drawn    CONSTANT regclass := to_regclass('pgid.counter_' || shard);
-  base     bigint;
-  lag      bigint;
+  base_seq    CONSTANT regclass := to_regclass('pgid.base_' || shard);
+  counter_seq CONSTANT regclass := to_regclass('pgid.counter_' || shard);
+  base        bigint;
+  lag         bigint;
+  tries       integer := 0;
 BEGIN
-  PERFORM pg_advisory_xact_lock(pgid.lock_class(), shard);
+  IF tick <= pgid.last_tick(shard) THEN
+    RETURN; -- and the last tick only rises
+  END IF;
+  WHILE NOT pg_try_advisory_xact_lock(pgid.lock_class(), shard) LOOP
+    tries := tries + 1;
+    PERFORM pgid.refuse_busy(shard, tries);
+    PERFORM pg_sleep(0.001);
+  END LOOP;
   base := coalesce(pg_sequence_last_value(base_seq), -1);
-  lag  := tick - (base + coalesce(pg_sequence_last_value(drawn), 0));
+  lag  := tick - (base + coalesce(pg_sequence_last_value(counter_seq), 0));
   IF lag > 0 THEN
     PERFORM setval(base_seq, base + lag);
   END IF;
   RAISE SQLSTATE 'IDEND';
 EXCEPTION
   WHEN SQLSTATE 'IDEND' THEN NULL;
+END
+$$;
+
+-- Take from everybody but its owner what default privileges have given on a relation.
+CREATE FUNCTION pgid.close_to_others(relation regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  grantee name;
+BEGIN
+  FOR grantee IN
+    SELECT DISTINCT coalesce(r.rolname, 'public')
+      FROM pg_class AS c
+     CROSS JOIN aclexplode(c.relacl) AS acl
+      LEFT JOIN pg_roles AS r ON r.oid = acl.grantee
+     WHERE c.oid = relation
+       AND acl.grantee <> c.relowner
+  LOOP
+    EXECUTE format('REVOKE ALL ON TABLE %s FROM %s', relation,
+                   CASE WHEN grantee = 'public' THEN 'PUBLIC' ELSE quote_ident(grantee) END);
+  END LOOP;
 END
 $$;
 
@@ -187,15 +237,23 @@ BEGIN
   IF NOT stands THEN
     EXECUTE format('CREATE SEQUENCE pgid.base_%s    AS bigint MINVALUE -1 START -1 CACHE 1', shard);
     EXECUTE format('CREATE SEQUENCE pgid.counter_%s AS bigint MINVALUE  1 START  1 CACHE 1', shard);
+    PERFORM pgid.close_to_others(format('pgid.base_%s', shard)::regclass);
+    PERFORM pgid.close_to_others(format('pgid.counter_%s', shard)::regclass);
     PERFORM setval(format('pgid.base_%s', shard), -1);
-    INSERT INTO pgid.shard (shard) VALUES (add_shard.shard);
   END IF;
+  -- A dump without data has the sequences, but not the row.
+  INSERT INTO pgid.shard (shard) VALUES (add_shard.shard) ON CONFLICT DO NOTHING;
+
   -- IDs of one millisecond sort by shard before seq: an ID of another shard is
   -- past only when its whole millisecond is.
   IF past >= 0 THEN
     PERFORM pgid.raise_shard(
       shard,
       CASE WHEN pgid.id_shard(past) = shard THEN pgid.id_tick(past) ELSE pgid.id_tick(past) | 1023 END);
+    IF (past >> 23) - pgid.now_ms() > pgid.max_lead_ms() + pgid.max_wait_ms() THEN
+      RAISE WARNING 'shard % issues no ID until %', shard, pgid.id_time(past)
+        USING HINT = 'That is the time of the ID that it was created past. This server''s clock is behind it.';
+    END IF;
   END IF;
   RETURN NOT stands;
 END

@@ -7,16 +7,19 @@
 --     created, retired     when; retired is NULL while the shard issues IDs
 CREATE VIEW pgid.shard_status AS
 SELECT s.shard,
-       pgid.compose(state.tick, s.shard)                  AS last_id,
-       pgid.id_time(pgid.compose(state.tick, s.shard))    AS last_time,
-       (state.tick >> 10) - state.now_ms                  AS lead_ms,
+       pgid.compose(last.tick, s.shard)               AS last_id,
+       pgid.id_time(pgid.compose(last.tick, s.shard)) AS last_time,
+       (last.tick >> 10) - clock.now_ms               AS lead_ms,
        CASE
          WHEN s.retired IS NOT NULL THEN 0
-         ELSE greatest(0, 1125899906842624 - greatest(state.tick + 1, state.now_ms << 10))
-       END                                                AS ids_left,
+         ELSE greatest(0, 1125899906842624 - greatest(last.tick + 1, clock.now_ms << 10))
+       END                                            AS ids_left,
        s.created,
        s.retired
   FROM pgid.shard AS s
- CROSS JOIN LATERAL (SELECT pgid.last_tick(s.shard) AS tick, pgid.now_ms() AS now_ms OFFSET 0) AS state;
+ CROSS JOIN LATERAL (SELECT s.shard, pgid.now_ms() AS now_ms) AS clock
+  -- A call that is refused at the end of time may have burnt a tick beyond it.
+  LEFT JOIN LATERAL (SELECT least(t, 1125899906842623) AS tick FROM pgid.last_tick(s.shard) AS t WHERE t IS NOT NULL) AS last
+    ON true;
 
 COMMENT ON VIEW pgid.shard_status IS 'A row per shard: last ID and time, lead over the clock, IDs left, created, retired';

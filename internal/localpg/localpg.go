@@ -12,8 +12,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	embedded "github.com/fergusstrange/embedded-postgres"
 )
@@ -122,8 +124,15 @@ func (s *Server) Halt() error { return s.pg.Stop() }
 
 // Restart starts a halted server on its data.
 func (s *Server) Restart() error {
+	starting.Lock()
+	before := openLogs()
 	err := s.pg.Start()
-	s.logs = append(s.logs, openLogs()...)
+	for _, file := range openLogs() {
+		if !slices.Contains(before, file) {
+			s.logs = append(s.logs, file)
+		}
+	}
+	starting.Unlock()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, lastLine(s.log.String()))
 	}
@@ -145,6 +154,10 @@ func (s *Server) remove() error {
 	}
 	return os.RemoveAll(s.dir)
 }
+
+// starting is held while a server starts, so that its log files can be told from those
+// of other servers.
+var starting sync.Mutex
 
 // openLogs names the log files that embedded-postgres holds open in this process: it
 // never removes them, and tells nobody their names. Empty where there is no /proc.
