@@ -29,7 +29,11 @@ type Settings struct {
 }
 
 // A Client gets IDs from a database. It reads the database's settings once, before
-// the first ID. It is safe for concurrent use if its Querier is.
+// the first ID. It is safe for concurrent use if its Querier is. Make one with
+// [NewClient].
+//
+// It works in every query exec mode of pgx. Behind a pooler in transaction mode, use
+// one that prepares nothing there: QueryExecModeExec or QueryExecModeSimpleProtocol.
 type Client struct {
 	db       Querier
 	settings *atomic.Pointer[Settings] // shared by the clients that With makes

@@ -20,7 +20,7 @@ func (a *app) database() (string, error) {
 	if named == "" {
 		for _, variable := range []string{"PGHOST", "PGDATABASE", "PGUSER", "PGSERVICE", "PGPORT"} {
 			if a.Getenv(variable) != "" {
-				return "", checkURL("", "the PG* variables")
+				return "", checkURL("", "what the PG* variables say")
 			}
 		}
 		return "", errors.New("no database is named: use --database-url postgres://user@host:5432/database," +
@@ -71,7 +71,14 @@ func (a *app) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := pgx.Connect(ctx, named)
+	config, err := pgx.ParseConfig(named)
+	if err != nil {
+		return nil, err // not reached: database has checked it
+	}
+	// No prepared statements: under a pooler in transaction mode they would meet those
+	// of earlier runs.
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, err // it says that it failed to connect, and where
 	}
