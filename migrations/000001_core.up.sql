@@ -370,7 +370,7 @@ $$;
 -- Errors: ID005 after 5,000 tries.
 CREATE FUNCTION pgid.refuse_busy(shard integer, tries integer)
 RETURNS void
-LANGUAGE plpgsql IMMUTABLE
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
