@@ -4,13 +4,14 @@
 -- outside the schema needs a function, the table or a sequence in it, and says what.
 -- Objects of one kind go in one statement, so that they may need one another.
 
-SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-
 DO $$
 DECLARE
-  functions text;
-  sequences text;
+  caller_path CONSTANT text := pg_catalog.current_setting('search_path');
+  functions   text;
+  sequences   text;
 BEGIN
+  PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
   SELECT string_agg(oid::regprocedure::text, ', ')
     INTO functions
     FROM pg_proc
@@ -26,5 +27,7 @@ BEGIN
   DROP TABLE pgid.shard RESTRICT;
   EXECUTE format('DROP SEQUENCE %s RESTRICT', sequences);
   DROP SCHEMA pgid RESTRICT;
+
+  PERFORM pg_catalog.set_config('search_path', caller_path, true);
 END
 $$;

@@ -6,10 +6,16 @@
 -- Everything that pgid owns stands in this schema. Any role may call the public
 -- functions by name; what each role may execute is listed in grants.sql.
 
--- Until the end of this transaction, nothing but PostgreSQL's own operators, types
--- and functions is in view: what is created below means them for ever, whatever
--- stands in the installing role's search_path.
-SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+-- While the objects are created, nothing but PostgreSQL's own operators, types and
+-- functions is in view: they mean these for ever, whatever stands in the installing
+-- role's search_path. The end of grants.sql gives it back. All of it must run in one
+-- transaction, to which both settings belong.
+DO $$
+BEGIN
+  PERFORM pg_catalog.set_config('pgid.caller_path', pg_catalog.current_setting('search_path'), true);
+  PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+END
+$$;
 
 CREATE SCHEMA pgid;
 
@@ -19,7 +25,8 @@ COMMENT ON SCHEMA pgid IS
 -- The settings of this installation.
 --
 -- Each is an immutable function, so that the planner folds it to a constant: a
--- setting costs nothing per call, and dump and restore carry it along.
+-- setting costs nothing per call, and dump and restore carry it along. For an epoch
+-- of your own, change epoch_ms before the first install, and never after.
 
 -- The version of these functions: the number of the migration that brought them.
 CREATE FUNCTION pgid.version()
@@ -166,7 +173,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
   WHEN "time" < to_timestamp((pgid.epoch_ms() - 1099511627776)::double precision / 1000)
     OR "time" >= to_timestamp((pgid.epoch_ms() + 1099511627776)::double precision / 1000)
-  THEN pgid.refuse_time("time")
+  THEN pgid.refuse_time("time") -- beyond 2^40 ms on either side
   ELSE floor(extract(epoch FROM "time" - timestamptz '1970-01-01 00:00:00+00') * 1000)::bigint - pgid.epoch_ms()
 END;
 
@@ -191,6 +198,7 @@ RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN pgid.time_ms("time") << 23;
 
+-- 8388607 is 2^23 - 1: the last shard and the last seq.
 CREATE FUNCTION pgid.max_id("time" timestamptz)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -244,13 +252,12 @@ CREATE SEQUENCE pgid.counter_none CYCLE;
 -- The lookup: a shard's sequences by number, as a constant array. Looking a name
 -- up costs 0.4 us each time, the array 0.04. These are the empty beginnings;
 -- refresh_lookup redefines all three whenever shards are created.
---
--- NULL for a shard outside the array's bounds.
 CREATE FUNCTION pgid.sequences()
 RETURNS regclass[]
 LANGUAGE sql IMMUTABLE
 RETURN ARRAY['pgid.base_none'::regclass, 'pgid.counter_none'::regclass];
 
+-- These two: NULL for a shard outside the array's bounds.
 CREATE FUNCTION pgid.base_sequence(shard integer)
 RETURNS regclass
 LANGUAGE sql IMMUTABLE
@@ -368,7 +375,7 @@ $$;
 -- Refuse a shard whose lock stayed taken through many tries, of about a millisecond
 -- each. Whoever has it for its purpose has it for microseconds.
 -- Errors: ID005 after 5,000 tries.
-CREATE FUNCTION pgid.refuse_busy(shard integer, tries integer)
+CREATE FUNCTION pgid.refuse_if_busy(shard integer, tries integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -406,7 +413,7 @@ BEGIN
   END IF;
   WHILE NOT pg_try_advisory_xact_lock(pgid.lock_class(), shard) LOOP
     tries := tries + 1;
-    PERFORM pgid.refuse_busy(shard, tries);
+    PERFORM pgid.refuse_if_busy(shard, tries);
     PERFORM pg_sleep(0.001);
   END LOOP;
   base := coalesce(pg_sequence_last_value(base_seq), -1);
@@ -573,8 +580,9 @@ RETURN base + nextval(pgid.counter_sequence(shard));
 
 -- Steps 3 and 4: may this tick be issued as it is? True when its lead is 0 to
 -- max_lead ms, it is within the format, and base has not moved. One reading of the
--- clock serves both ends of the lead: |x - half| <= half is 0 <= x <= 2 * half,
--- with half a tick left over, which the slow path takes.
+-- clock serves both ends of the lead: |x - half| <= half is 0 <= x <= 2 * half; the one
+-- tick that this leaves out goes the slow way. Whether the clock or base is read first
+-- does not matter: both are read after the draw. (2^50 is the end of ticks.)
 CREATE FUNCTION pgid.is_issuable(tick bigint, base bigint, shard integer)
 RETURNS boolean
 LANGUAGE sql VOLATILE
@@ -632,7 +640,7 @@ BEGIN
         -- Another session is at it, and takes microseconds: look again before sleeping.
         tries := tries + 1;
         IF tries > 3 THEN
-          PERFORM pgid.refuse_busy(shard, tries);
+          PERFORM pgid.refuse_if_busy(shard, tries);
           PERFORM pg_sleep(0.0001); -- in practice a millisecond
         END IF;
       END IF;
@@ -657,10 +665,10 @@ BEGIN
                       END;
   END IF;
   IF lead > pgid.max_lead_ms() + pgid.max_wait_ms() THEN
-    RAISE EXCEPTION 'the clock is behind shard %: its next ID is % ms ahead, where % may be, and at most % more are waited for',
+    RAISE EXCEPTION 'the clock is behind shard %: its next ID is % ms ahead, more than the % it may be and the % waited for',
         shard, lead, pgid.max_lead_ms(), pgid.max_wait_ms()
       USING ERRCODE = 'ID001',
-            HINT    = 'Correct the server''s clock, or wait until it has caught up. Nothing was repeated.';
+            HINT    = 'If the server''s clock is wrong, correct it; else wait until it has caught up. Nothing was repeated.';
   END IF;
   IF lead > pgid.max_lead_ms() THEN
     PERFORM pg_sleep((lead - pgid.max_lead_ms()) / 1000.0);
@@ -719,6 +727,7 @@ BEGIN
 END
 $$;
 
+-- Errors: always 22023.
 CREATE FUNCTION pgid.refuse_setting()
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -732,7 +741,7 @@ BEGIN
       ELSE format('the setting pgid.shard is %L, not a shard from 0 to 8191', setting)
     END
     USING ERRCODE = '22023',
-          HINT    = 'Set it in the session, SET pgid.shard = 5; or, as a superuser, for all: ALTER DATABASE mydb SET pgid.shard = 5;';
+          HINT    = 'Set it in the session, SET pgid.shard = 5; or for all, with the right to: ALTER DATABASE mydb SET pgid.shard = 5;';
 END
 $$;
 
@@ -744,7 +753,7 @@ COMMENT ON FUNCTION pgid.next_id()        IS 'The next ID of the shard that the 
 -- One row a shard:
 --     last_id, last_time   the last ID drawn and its time; NULL before the first
 --     lead_ms              how far that is ahead of the clock; negative when behind it
---     ids_left             how many IDs the shard can still issue before its time is exhausted
+--     ids_left             how many IDs the shard can still issue: ticks end at 2^50
 --     created, retired     when; retired is NULL while the shard issues IDs
 CREATE VIEW pgid.shard_status AS
 SELECT s.shard,
@@ -822,3 +831,10 @@ GRANT EXECUTE ON FUNCTION
   pgid.refuse_shard(integer),
   pgid.refuse_seq(integer)
 TO PUBLIC;
+
+-- The search_path that schema.sql has set aside.
+DO $$
+BEGIN
+  PERFORM pg_catalog.set_config('search_path', pg_catalog.current_setting('pgid.caller_path'), true);
+END
+$$;

@@ -5,7 +5,9 @@
 // [Force] run them with golang-migrate. They keep their record in a table of their
 // own, pgid_schema_migrations, so that it lives beside an application's.
 //
-// Each step is one transaction: it happens whole or not at all.
+// Each step runs in one transaction: it happens whole or not at all. The files hold no
+// BEGIN or COMMIT of their own: a tool of your own must run each in a transaction, and
+// send it whole, for its function bodies contain semicolons.
 package migrations
 
 import (

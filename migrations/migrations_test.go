@@ -323,6 +323,24 @@ func TestDownTakesNothingOfOthers(t *testing.T) {
 	}
 }
 
+// A tool that keeps its own record, unqualified and in the same transaction, can run
+// the files.
+func TestFilesGiveTheSearchPathBack(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	db.Exec(t, "CREATE TABLE bookkeeping (version text)")
+	for _, name := range []string{"000001_core.up.sql", "000001_core.down.sql"} {
+		step, err := fs.ReadFile(migrations.FS, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db.Exec(t, "BEGIN; "+string(step)+"; INSERT INTO bookkeeping VALUES ('"+name+"'); COMMIT")
+	}
+	if n := pgtest.Query[int](t, db, "SELECT count(*) FROM bookkeeping"); n != 2 {
+		t.Errorf("%d steps, want 2", n)
+	}
+}
+
 // When the context ends while the step runs, it is rolled back, and can be run again.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()

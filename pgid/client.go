@@ -95,8 +95,8 @@ func readSettings(ctx context.Context, db Querier) (Settings, error) {
 		Scan(&version, &timeBits, &shardBits, &seqBits, &epochMilli, &maxLead, &maxWait)
 	var pg *pgconn.PgError
 	switch {
-	case errors.As(err, &pg) && (pg.Code == "3F000" || pg.Code == "42883"): // no such schema, no such function
-		return Settings{}, fmt.Errorf("%w: run «pgid migrate up»: %w", ErrNotInstalled, err)
+	case errors.As(err, &pg) && isMissing(pg):
+		return Settings{}, notInstalled(err)
 	case err != nil:
 		return Settings{}, err
 	case version < 1 || version > SchemaVersion:

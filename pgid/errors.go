@@ -3,6 +3,7 @@ package pgid
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -29,7 +30,7 @@ var (
 	// seconds. SQLSTATE ID005.
 	ErrShardBusy = errors.New("pgid: the shard is busy")
 
-	// ErrOutOfRange is returned for a shard, sequence, count or limit outside its
+	// ErrOutOfRange is returned for a shard, sequence or limit outside its
 	// range, and for a bad setting pgid.shard. SQLSTATE 22023.
 	ErrOutOfRange = errors.New("pgid: out of range")
 
@@ -39,7 +40,8 @@ var (
 	// ErrTimeRange is returned for a time that the layout cannot hold. SQLSTATE 22008.
 	ErrTimeRange = errors.New("pgid: time out of range")
 
-	// ErrNotInstalled is returned by a [Client] whose database has no pgid schema.
+	// ErrNotInstalled is returned by a [Client] whose database has no pgid schema, or
+	// one without the function called.
 	ErrNotInstalled = errors.New("pgid: not installed in this database")
 
 	// ErrUnknownVersion is returned by a [Client] whose database has a layout, or a
@@ -73,10 +75,20 @@ func Error(err error) error {
 		return err
 	}
 	sentinel, ok := byState[pg.Code]
+	if strings.Contains(pg.Message, "pgid") && isMissing(pg) {
+		return notInstalled(err)
+	}
 	if !ok || errors.Is(err, sentinel) {
 		return err
 	}
 	return &serverError{sentinel: sentinel, pg: pg, cause: err}
+}
+
+// isMissing reports whether a schema or a function was not there.
+func isMissing(pg *pgconn.PgError) bool { return pg.Code == "3F000" || pg.Code == "42883" }
+
+func notInstalled(err error) error {
+	return fmt.Errorf("%w: run «pgid migrate up»: %w", ErrNotInstalled, err)
 }
 
 type serverError struct {

@@ -104,7 +104,7 @@ func (g *Generator) Next(ctx context.Context) (ID, error) {
 }
 
 // Advance makes sure that later IDs exceed past, an ID of any shard. It never goes
-// back. It is advance_shard in SQL.
+// back. In SQL it is create_shard(shard, past), which also raises a shard that stands.
 func (g *Generator) Advance(past ID) {
 	tick := past.Tick()
 	if past.Shard() != g.shard {

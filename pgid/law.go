@@ -6,8 +6,8 @@ import (
 )
 
 // Limits bound how far a shard's ticks may lead the clock. A burst of more than
-// 1024 IDs in a millisecond, a batch, and a clock that stepped back are one thing
-// here, a lead, and are borne by the same two numbers.
+// 1024 IDs in a millisecond and a clock that stepped back are one thing here, a
+// lead, and are borne by the same two numbers.
 //
 // The zero Limits stand for [DefaultLimits].
 type Limits struct {
@@ -43,10 +43,11 @@ const noTick Tick = -1
 //	lead = (tick >> 10) - now
 //
 // It returns the tick to draw, and how long to wait before issuing it: lead -
-// MaxLead, or 0. The function that SQL runs is the same, and is tested to be.
+// MaxLead, or 0. next_id in SQL follows the same law, and is tested to.
 //
 // It returns [ErrTimeExhausted] if the clock or the tick is past 2^40-1 ms, and
-// [ErrClockBehind] if the lead exceeds MaxLead + MaxWait; then nothing is drawn.
+// [ErrClockBehind] if the lead exceeds MaxLead + MaxWait; then nothing is drawn. (SQL
+// draws before it looks at the clock, and leaves a gap of one tick there.)
 func (l Limits) Next(last Tick, now int64) (tick Tick, wait time.Duration, err error) {
 	if l == (Limits{}) {
 		l = DefaultLimits()
@@ -75,7 +76,7 @@ type leadError struct {
 }
 
 func (e *leadError) Error() string {
-	return fmt.Sprintf("%v: the next ID is %d ms ahead, where %d may be, and at most %d more are waited for",
+	return fmt.Sprintf("%v: the next ID is %d ms ahead, more than the %d it may be and the %d waited for",
 		ErrClockBehind, e.lead, e.maxLead, e.maxWait)
 }
 

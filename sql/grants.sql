@@ -55,3 +55,10 @@ GRANT EXECUTE ON FUNCTION
   pgid.refuse_shard(integer),
   pgid.refuse_seq(integer)
 TO PUBLIC;
+
+-- The search_path that schema.sql has set aside.
+DO $$
+BEGIN
+  PERFORM pg_catalog.set_config('search_path', pg_catalog.current_setting('pgid.caller_path'), true);
+END
+$$;

@@ -1,6 +1,6 @@
 -- Install pgid with psql, without Go:
 --
---     psql -X -v ON_ERROR_STOP=1 -f sql/install.sql "$DATABASE_URL"
+--     psql -X -q -f sql/install.sql "$DATABASE_URL"
 --
 -- All or nothing. Needs CREATE on the database, no superuser. A database that has
 -- it already answers «schema "pgid" already exists» and stays as it is.

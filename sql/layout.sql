@@ -101,7 +101,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
   WHEN "time" < to_timestamp((pgid.epoch_ms() - 1099511627776)::double precision / 1000)
     OR "time" >= to_timestamp((pgid.epoch_ms() + 1099511627776)::double precision / 1000)
-  THEN pgid.refuse_time("time")
+  THEN pgid.refuse_time("time") -- beyond 2^40 ms on either side
   ELSE floor(extract(epoch FROM "time" - timestamptz '1970-01-01 00:00:00+00') * 1000)::bigint - pgid.epoch_ms()
 END;
 
@@ -126,6 +126,7 @@ RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN pgid.time_ms("time") << 23;
 
+-- 8388607 is 2^23 - 1: the last shard and the last seq.
 CREATE FUNCTION pgid.max_id("time" timestamptz)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

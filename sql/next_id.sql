@@ -33,8 +33,9 @@ RETURN base + nextval(pgid.counter_sequence(shard));
 
 -- Steps 3 and 4: may this tick be issued as it is? True when its lead is 0 to
 -- max_lead ms, it is within the format, and base has not moved. One reading of the
--- clock serves both ends of the lead: |x - half| <= half is 0 <= x <= 2 * half,
--- with half a tick left over, which the slow path takes.
+-- clock serves both ends of the lead: |x - half| <= half is 0 <= x <= 2 * half; the one
+-- tick that this leaves out goes the slow way. Whether the clock or base is read first
+-- does not matter: both are read after the draw. (2^50 is the end of ticks.)
 CREATE FUNCTION pgid.is_issuable(tick bigint, base bigint, shard integer)
 RETURNS boolean
 LANGUAGE sql VOLATILE
@@ -92,7 +93,7 @@ BEGIN
         -- Another session is at it, and takes microseconds: look again before sleeping.
         tries := tries + 1;
         IF tries > 3 THEN
-          PERFORM pgid.refuse_busy(shard, tries);
+          PERFORM pgid.refuse_if_busy(shard, tries);
           PERFORM pg_sleep(0.0001); -- in practice a millisecond
         END IF;
       END IF;
@@ -117,10 +118,10 @@ BEGIN
                       END;
   END IF;
   IF lead > pgid.max_lead_ms() + pgid.max_wait_ms() THEN
-    RAISE EXCEPTION 'the clock is behind shard %: its next ID is % ms ahead, where % may be, and at most % more are waited for',
+    RAISE EXCEPTION 'the clock is behind shard %: its next ID is % ms ahead, more than the % it may be and the % waited for',
         shard, lead, pgid.max_lead_ms(), pgid.max_wait_ms()
       USING ERRCODE = 'ID001',
-            HINT    = 'Correct the server''s clock, or wait until it has caught up. Nothing was repeated.';
+            HINT    = 'If the server''s clock is wrong, correct it; else wait until it has caught up. Nothing was repeated.';
   END IF;
   IF lead > pgid.max_lead_ms() THEN
     PERFORM pg_sleep((lead - pgid.max_lead_ms()) / 1000.0);
@@ -179,6 +180,7 @@ BEGIN
 END
 $$;
 
+-- Errors: always 22023.
 CREATE FUNCTION pgid.refuse_setting()
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -192,7 +194,7 @@ BEGIN
       ELSE format('the setting pgid.shard is %L, not a shard from 0 to 8191', setting)
     END
     USING ERRCODE = '22023',
-          HINT    = 'Set it in the session, SET pgid.shard = 5; or, as a superuser, for all: ALTER DATABASE mydb SET pgid.shard = 5;';
+          HINT    = 'Set it in the session, SET pgid.shard = 5; or for all, with the right to: ALTER DATABASE mydb SET pgid.shard = 5;';
 END
 $$;
 

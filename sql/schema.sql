@@ -3,10 +3,16 @@
 -- Everything that pgid owns stands in this schema. Any role may call the public
 -- functions by name; what each role may execute is listed in grants.sql.
 
--- Until the end of this transaction, nothing but PostgreSQL's own operators, types
--- and functions is in view: what is created below means them for ever, whatever
--- stands in the installing role's search_path.
-SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+-- While the objects are created, nothing but PostgreSQL's own operators, types and
+-- functions is in view: they mean these for ever, whatever stands in the installing
+-- role's search_path. The end of grants.sql gives it back. All of it must run in one
+-- transaction, to which both settings belong.
+DO $$
+BEGIN
+  PERFORM pg_catalog.set_config('pgid.caller_path', pg_catalog.current_setting('search_path'), true);
+  PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+END
+$$;
 
 CREATE SCHEMA pgid;
 

@@ -1,7 +1,8 @@
 -- The settings of this installation.
 --
 -- Each is an immutable function, so that the planner folds it to a constant: a
--- setting costs nothing per call, and dump and restore carry it along.
+-- setting costs nothing per call, and dump and restore carry it along. For an epoch
+-- of your own, change epoch_ms before the first install, and never after.
 
 -- The version of these functions: the number of the migration that brought them.
 CREATE FUNCTION pgid.version()

@@ -24,13 +24,12 @@ CREATE SEQUENCE pgid.counter_none CYCLE;
 -- The lookup: a shard's sequences by number, as a constant array. Looking a name
 -- up costs 0.4 us each time, the array 0.04. These are the empty beginnings;
 -- refresh_lookup redefines all three whenever shards are created.
---
--- NULL for a shard outside the array's bounds.
 CREATE FUNCTION pgid.sequences()
 RETURNS regclass[]
 LANGUAGE sql IMMUTABLE
 RETURN ARRAY['pgid.base_none'::regclass, 'pgid.counter_none'::regclass];
 
+-- These two: NULL for a shard outside the array's bounds.
 CREATE FUNCTION pgid.base_sequence(shard integer)
 RETURNS regclass
 LANGUAGE sql IMMUTABLE
@@ -148,7 +147,7 @@ $$;
 -- Refuse a shard whose lock stayed taken through many tries, of about a millisecond
 -- each. Whoever has it for its purpose has it for microseconds.
 -- Errors: ID005 after 5,000 tries.
-CREATE FUNCTION pgid.refuse_busy(shard integer, tries integer)
+CREATE FUNCTION pgid.refuse_if_busy(shard integer, tries integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -186,7 +185,7 @@ BEGIN
   END IF;
   WHILE NOT pg_try_advisory_xact_lock(pgid.lock_class(), shard) LOOP
     tries := tries + 1;
-    PERFORM pgid.refuse_busy(shard, tries);
+    PERFORM pgid.refuse_if_busy(shard, tries);
     PERFORM pg_sleep(0.001);
   END LOOP;
   base := coalesce(pg_sequence_last_value(base_seq), -1);

@@ -3,7 +3,7 @@
 -- One row a shard:
 --     last_id, last_time   the last ID drawn and its time; NULL before the first
 --     lead_ms              how far that is ahead of the clock; negative when behind it
---     ids_left             how many IDs the shard can still issue before its time is exhausted
+--     ids_left             how many IDs the shard can still issue: ticks end at 2^50
 --     created, retired     when; retired is NULL while the shard issues IDs
 CREATE VIEW pgid.shard_status AS
 SELECT s.shard,

@@ -1,5 +1,5 @@
--- The function that Instagram published in 2012 ("Sharding & IDs at Instagram"),
--- as published, but for the schema's name: what pgid is measured against.
+-- The function that Instagram published ("Sharding & IDs at Instagram"), as published,
+-- but for the doubled percent sign of its template: what pgid is measured against.
 
 CREATE SCHEMA insta5;
 CREATE SEQUENCE insta5.table_id_seq;

@@ -70,7 +70,7 @@ else by PostgreSQL's own variables: PGHOST, PGPORT, PGDATABASE, PGUSER, PGSERVIC
   pgid migrate up
   pgid shard create 0-15
   pgid next --shard 5 --count 3
-  pgid decode 246290604621824000
+  pgid decode 242904336634483712
   pgid demo`,
 		Version:                    version(),
 		SilenceUsage:               true,

@@ -24,8 +24,8 @@ func (a *app) decode() *cobra.Command {
 		Long: `Show the time (UTC), shard and seq of IDs, with the bits of each. The argument - reads IDs from the
 standard input, one a line. No database is needed: times count from the default epoch,
 2026-01-01T00:00:00Z, or from --epoch. Give --database-url to use that database's epoch.`,
-		Example: `  pgid decode 246290604621824000
-  pgid decode --json 246290604621824000 -1
+		Example: `  pgid decode 242904336634483712
+  pgid decode --json 242904336634483712 -1
   pgid next --shard 5 --count 3 | pgid decode -`,
 		Annotations: map[string]string{takesNumbers: "yes"},
 		Args: func(cmd *cobra.Command, args []string) error {

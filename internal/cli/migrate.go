@@ -21,7 +21,8 @@ func (a *app) migrate() *cobra.Command {
 			Use:   "up",
 			Short: "Bring the database to the latest version",
 			Long: `Bring the database to the latest version, and print it. Safe to run by several processes at once,
-and when there is nothing to do. The role needs CREATE on the database, no superuser.`,
+and when there is nothing to do. The role needs CREATE on the database and on the first
+schema of its search_path (public), and no superuser.`,
 			Example: `  pgid migrate up --database-url postgres://owner@localhost/mydb`,
 			Args:    cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {

@@ -21,7 +21,13 @@ func (a *app) next() *cobra.Command {
 shard has issued before.`,
 		Example: `  pgid next --shard 5
   pgid next --shard 5 --count 3`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q is one word too many: name the shard as in «pgid next --shard 5»", args[0])
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	shard := cmd.Flags().Int("shard", 0, "the shard, 0 to 8191")
 	count := cmd.Flags().Int("count", 1, "how many IDs, 1 or more")

@@ -118,6 +118,15 @@ func (s *Server) Restart(t testing.TB) {
 		t.Fatalf("pgtest: restart the server: %v", err)
 	}
 	s.URL = s.backend.url()
+	// What was waited for, a line in its log, may be that of the first start.
+	var err error
+	for range 200 {
+		if err = execute(s.URL, "SELECT"); err == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatalf("pgtest: the restarted server does not answer: %v", err)
 }
 
 // DatabaseURL is where the server now has a database that was opened before a restart.
