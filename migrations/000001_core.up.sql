@@ -295,7 +295,11 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   PERFORM pgid.require_shard_number(shard);
-  IF EXISTS (SELECT FROM pgid.shard AS s WHERE s.shard = require_shard.shard AND s.retired IS NOT NULL) THEN
+  IF EXISTS (
+    SELECT FROM pgid.shard AS s
+     WHERE s.shard = require_shard.shard
+       AND s.retired IS NOT NULL
+  ) THEN
     RAISE EXCEPTION 'shard % is retired', shard
       USING ERRCODE = 'ID003',
             HINT    = 'It issues no more IDs. Use another shard of this database, or the one that took its place.';
@@ -355,7 +359,9 @@ BEGIN
   EXECUTE format(
     'CREATE OR REPLACE FUNCTION pgid.sequences() RETURNS regclass[] LANGUAGE sql IMMUTABLE'
     ' RETURN ARRAY[''pgid.base_none''::regclass, ''pgid.counter_none''::regclass%s]',
-    (SELECT string_agg(format(', %L::regclass, %L::regclass', 'pgid.base_' || n, 'pgid.counter_' || n), '' ORDER BY n)
+    (SELECT string_agg(
+              format(', %L::regclass, %L::regclass', 'pgid.base_' || n, 'pgid.counter_' || n),
+              '' ORDER BY n)
        FROM unnest(shards) AS n));
 
   FOREACH kind IN ARRAY ARRAY['base', 'counter'] LOOP
@@ -384,8 +390,9 @@ BEGIN
   IF tries > 5000 THEN
     RAISE EXCEPTION 'shard % is busy: its lock stayed taken through % tries', shard, tries - 1
       USING ERRCODE = 'ID005',
-            HINT    = format('See who holds it: SELECT pid FROM pg_locks WHERE locktype = ''advisory'' AND classid = %s'
-                             ' AND objid = %s AND objsubid = 2 AND granted;', pgid.lock_class(), shard);
+            HINT    = format('See who holds it: SELECT pid FROM pg_locks WHERE locktype = ''advisory'''
+                             ' AND classid = %s AND objid = %s AND objsubid = 2 AND granted;',
+                             pgid.lock_class(), shard);
   END IF;
 END
 $$;
@@ -586,7 +593,8 @@ RETURN base + nextval(pgid.counter_sequence(shard));
 CREATE FUNCTION pgid.is_issuable(tick bigint, base bigint, shard integer)
 RETURNS boolean
 LANGUAGE sql VOLATILE
-RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms()::bigint * 512 + 511)) <= pgid.max_lead_ms()::bigint * 512 + 511
+RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms()::bigint * 512 + 511))
+          <= pgid.max_lead_ms()::bigint * 512 + 511
    AND tick < 1125899906842624
    AND base = pgid.read_base(shard);
 
@@ -609,7 +617,7 @@ AS $$
 DECLARE
   base_seq    CONSTANT regclass := to_regclass('pgid.base_' || shard);
   counter_seq CONSTANT regclass := to_regclass('pgid.counter_' || shard);
-  last_ms     CONSTANT bigint   := 1099511627775; -- 2^40 - 1: the last millisecond that generation may use
+  last_ms     CONSTANT bigint   := 1099511627775; -- 2^40 - 1: the last millisecond to issue IDs in
   now_ms      bigint;
   lead        bigint;
   tries       integer := 0;
@@ -652,23 +660,25 @@ BEGIN
     WHEN SQLSTATE 'IDEND' THEN NULL;
   END;
 
-  -- The tick is ours and not behind the clock. Its lead decides.
-  now_ms := pgid.now_ms();
-  lead   := (tick >> 10) - now_ms;
+  -- The tick is ours, and not behind the clock as it was read for it. Its lead decides.
+  lead := (tick >> 10) - now_ms;
   IF now_ms > last_ms OR tick >> 10 > last_ms THEN
     RAISE EXCEPTION 'the time of shard % is exhausted: IDs end at %', shard,
         to_timestamp((pgid.epoch_ms() + last_ms)::double precision / 1000)
       USING ERRCODE = 'ID004',
             HINT    = CASE
-                        WHEN now_ms > last_ms THEN 'If the server''s clock is wrong, correct it: the shard is none the worse.'
+                        WHEN now_ms > last_ms
+                        THEN 'If the server''s clock is wrong, correct it: the shard is none the worse.'
                         ELSE 'The shard was created past an ID of the end of time. Use another shard.'
                       END;
   END IF;
   IF lead > pgid.max_lead_ms() + pgid.max_wait_ms() THEN
-    RAISE EXCEPTION 'the clock is behind shard %: its next ID is % ms ahead, more than the % it may be and the % waited for',
+    RAISE EXCEPTION
+        'the clock is behind shard %: its next ID is % ms ahead, more than the % it may be and the % waited for',
         shard, lead, pgid.max_lead_ms(), pgid.max_wait_ms()
       USING ERRCODE = 'ID001',
-            HINT    = 'If the server''s clock is wrong, correct it; else wait until it has caught up. Nothing was repeated.';
+            HINT    = 'If the server''s clock is wrong, correct it; else wait until it has caught up.'
+                      ' Nothing was repeated.';
   END IF;
   IF lead > pgid.max_lead_ms() THEN
     PERFORM pg_sleep((lead - pgid.max_lead_ms()) / 1000.0);
@@ -741,7 +751,8 @@ BEGIN
       ELSE format('the setting pgid.shard is %L, not a shard from 0 to 8191', setting)
     END
     USING ERRCODE = '22023',
-          HINT    = 'Set it in the session, SET pgid.shard = 5; or for all, with the right to: ALTER DATABASE mydb SET pgid.shard = 5;';
+          HINT    = 'Set it in the session, SET pgid.shard = 5; or for all, with the right to:'
+                    ' ALTER DATABASE mydb SET pgid.shard = 5;';
 END
 $$;
 
@@ -769,10 +780,14 @@ SELECT s.shard,
   FROM pgid.shard AS s
  CROSS JOIN LATERAL (SELECT s.shard, pgid.now_ms() AS now_ms) AS clock
   -- A call that is refused at the end of time may have burnt a tick beyond it.
-  LEFT JOIN LATERAL (SELECT least(t, 1125899906842623) AS tick FROM pgid.last_tick(s.shard) AS t WHERE t IS NOT NULL) AS last
-    ON true;
+  LEFT JOIN LATERAL (
+         SELECT least(drawn, 1125899906842623) AS tick
+           FROM pgid.last_tick(s.shard) AS drawn
+          WHERE drawn IS NOT NULL
+       ) AS last ON true;
 
-COMMENT ON VIEW pgid.shard_status IS 'A row per shard: last ID and time, lead over the clock, IDs left, created, retired';
+COMMENT ON VIEW pgid.shard_status IS
+  'A row per shard: last ID and time, lead over the clock, IDs left, created, retired';
 
 -- Who may call what: nobody anything, but for the list below. What the installing
 -- role's default privileges have given to others is taken back first; create_shard

@@ -39,7 +39,8 @@ RETURN base + nextval(pgid.counter_sequence(shard));
 CREATE FUNCTION pgid.is_issuable(tick bigint, base bigint, shard integer)
 RETURNS boolean
 LANGUAGE sql VOLATILE
-RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms()::bigint * 512 + 511)) <= pgid.max_lead_ms()::bigint * 512 + 511
+RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms()::bigint * 512 + 511))
+          <= pgid.max_lead_ms()::bigint * 512 + 511
    AND tick < 1125899906842624
    AND base = pgid.read_base(shard);
 
@@ -62,7 +63,7 @@ AS $$
 DECLARE
   base_seq    CONSTANT regclass := to_regclass('pgid.base_' || shard);
   counter_seq CONSTANT regclass := to_regclass('pgid.counter_' || shard);
-  last_ms     CONSTANT bigint   := 1099511627775; -- 2^40 - 1: the last millisecond that generation may use
+  last_ms     CONSTANT bigint   := 1099511627775; -- 2^40 - 1: the last millisecond to issue IDs in
   now_ms      bigint;
   lead        bigint;
   tries       integer := 0;
@@ -105,23 +106,25 @@ BEGIN
     WHEN SQLSTATE 'IDEND' THEN NULL;
   END;
 
-  -- The tick is ours and not behind the clock. Its lead decides.
-  now_ms := pgid.now_ms();
-  lead   := (tick >> 10) - now_ms;
+  -- The tick is ours, and not behind the clock as it was read for it. Its lead decides.
+  lead := (tick >> 10) - now_ms;
   IF now_ms > last_ms OR tick >> 10 > last_ms THEN
     RAISE EXCEPTION 'the time of shard % is exhausted: IDs end at %', shard,
         to_timestamp((pgid.epoch_ms() + last_ms)::double precision / 1000)
       USING ERRCODE = 'ID004',
             HINT    = CASE
-                        WHEN now_ms > last_ms THEN 'If the server''s clock is wrong, correct it: the shard is none the worse.'
+                        WHEN now_ms > last_ms
+                        THEN 'If the server''s clock is wrong, correct it: the shard is none the worse.'
                         ELSE 'The shard was created past an ID of the end of time. Use another shard.'
                       END;
   END IF;
   IF lead > pgid.max_lead_ms() + pgid.max_wait_ms() THEN
-    RAISE EXCEPTION 'the clock is behind shard %: its next ID is % ms ahead, more than the % it may be and the % waited for',
+    RAISE EXCEPTION
+        'the clock is behind shard %: its next ID is % ms ahead, more than the % it may be and the % waited for',
         shard, lead, pgid.max_lead_ms(), pgid.max_wait_ms()
       USING ERRCODE = 'ID001',
-            HINT    = 'If the server''s clock is wrong, correct it; else wait until it has caught up. Nothing was repeated.';
+            HINT    = 'If the server''s clock is wrong, correct it; else wait until it has caught up.'
+                      ' Nothing was repeated.';
   END IF;
   IF lead > pgid.max_lead_ms() THEN
     PERFORM pg_sleep((lead - pgid.max_lead_ms()) / 1000.0);
@@ -194,7 +197,8 @@ BEGIN
       ELSE format('the setting pgid.shard is %L, not a shard from 0 to 8191', setting)
     END
     USING ERRCODE = '22023',
-          HINT    = 'Set it in the session, SET pgid.shard = 5; or for all, with the right to: ALTER DATABASE mydb SET pgid.shard = 5;';
+          HINT    = 'Set it in the session, SET pgid.shard = 5; or for all, with the right to:'
+                    ' ALTER DATABASE mydb SET pgid.shard = 5;';
 END
 $$;
 

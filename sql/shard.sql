@@ -67,7 +67,11 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   PERFORM pgid.require_shard_number(shard);
-  IF EXISTS (SELECT FROM pgid.shard AS s WHERE s.shard = require_shard.shard AND s.retired IS NOT NULL) THEN
+  IF EXISTS (
+    SELECT FROM pgid.shard AS s
+     WHERE s.shard = require_shard.shard
+       AND s.retired IS NOT NULL
+  ) THEN
     RAISE EXCEPTION 'shard % is retired', shard
       USING ERRCODE = 'ID003',
             HINT    = 'It issues no more IDs. Use another shard of this database, or the one that took its place.';
@@ -127,7 +131,9 @@ BEGIN
   EXECUTE format(
     'CREATE OR REPLACE FUNCTION pgid.sequences() RETURNS regclass[] LANGUAGE sql IMMUTABLE'
     ' RETURN ARRAY[''pgid.base_none''::regclass, ''pgid.counter_none''::regclass%s]',
-    (SELECT string_agg(format(', %L::regclass, %L::regclass', 'pgid.base_' || n, 'pgid.counter_' || n), '' ORDER BY n)
+    (SELECT string_agg(
+              format(', %L::regclass, %L::regclass', 'pgid.base_' || n, 'pgid.counter_' || n),
+              '' ORDER BY n)
        FROM unnest(shards) AS n));
 
   FOREACH kind IN ARRAY ARRAY['base', 'counter'] LOOP
@@ -156,8 +162,9 @@ BEGIN
   IF tries > 5000 THEN
     RAISE EXCEPTION 'shard % is busy: its lock stayed taken through % tries', shard, tries - 1
       USING ERRCODE = 'ID005',
-            HINT    = format('See who holds it: SELECT pid FROM pg_locks WHERE locktype = ''advisory'' AND classid = %s'
-                             ' AND objid = %s AND objsubid = 2 AND granted;', pgid.lock_class(), shard);
+            HINT    = format('See who holds it: SELECT pid FROM pg_locks WHERE locktype = ''advisory'''
+                             ' AND classid = %s AND objid = %s AND objsubid = 2 AND granted;',
+                             pgid.lock_class(), shard);
   END IF;
 END
 $$;

@@ -19,7 +19,11 @@ SELECT s.shard,
   FROM pgid.shard AS s
  CROSS JOIN LATERAL (SELECT s.shard, pgid.now_ms() AS now_ms) AS clock
   -- A call that is refused at the end of time may have burnt a tick beyond it.
-  LEFT JOIN LATERAL (SELECT least(t, 1125899906842623) AS tick FROM pgid.last_tick(s.shard) AS t WHERE t IS NOT NULL) AS last
-    ON true;
+  LEFT JOIN LATERAL (
+         SELECT least(drawn, 1125899906842623) AS tick
+           FROM pgid.last_tick(s.shard) AS drawn
+          WHERE drawn IS NOT NULL
+       ) AS last ON true;
 
-COMMENT ON VIEW pgid.shard_status IS 'A row per shard: last ID and time, lead over the clock, IDs left, created, retired';
+COMMENT ON VIEW pgid.shard_status IS
+  'A row per shard: last ID and time, lead over the clock, IDs left, created, retired';
