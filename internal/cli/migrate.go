@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -99,10 +100,18 @@ func (a *app) migrateDown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := migrations.Down(ctx, url); err != nil {
+	before, err := migrations.Version(ctx, url)
+	if err == nil || errors.Is(err, migrations.ErrUnderWay) { // then Down waits for it
+		err = migrations.Down(ctx, url)
+	}
+	if err != nil {
 		return permissionError(err, needToMigrate)
 	}
-	_, err = fmt.Fprintln(a.Stdout, "the schema pgid is removed")
+	outcome := "the schema pgid is removed"
+	if before == 0 {
+		outcome = "pgid is not installed: nothing to remove"
+	}
+	_, err = fmt.Fprintln(a.Stdout, outcome)
 	return err
 }
 
