@@ -70,7 +70,7 @@ func runSession(ctx context.Context, url string, installed uint, do func(*sessio
 	db.SetMaxOpenConns(1)
 	defer func() { _ = db.Close() }()
 	if err := db.PingContext(ctx); err != nil {
-		return fmt.Errorf("pgid: connect: %w", err)
+		return fmt.Errorf("pgid: %w", err)
 	}
 	defer cancelAtEnd(ctx, &conn)()
 	return migrateOn(db, installed, do)

@@ -74,10 +74,10 @@ func Error(err error) error {
 	if !errors.As(err, &pg) {
 		return err
 	}
-	sentinel, ok := byState[pg.Code]
-	if strings.Contains(pg.Message, "pgid") && isMissing(pg) {
+	if isMissing(pg) && strings.Contains(pg.Message, "pgid") {
 		return notInstalled(err)
 	}
+	sentinel, ok := byState[pg.Code]
 	if !ok || errors.Is(err, sentinel) {
 		return err
 	}

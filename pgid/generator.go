@@ -65,11 +65,10 @@ func NewGenerator(shard Shard, config GeneratorConfig) (*Generator, error) {
 	if err := shard.check(); err != nil {
 		return nil, err
 	}
-	limits, err := config.Limits.resolve()
-	if err != nil {
+	if err := config.Limits.check(); err != nil {
 		return nil, err
 	}
-	g := &Generator{shard: shard, layout: config.Layout, limits: limits, clock: config.Clock}
+	g := &Generator{shard: shard, layout: config.Layout, limits: config.Limits, clock: config.Clock}
 	if g.clock == nil {
 		g.clock = SystemClock{}
 	}

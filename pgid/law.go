@@ -18,19 +18,19 @@ type Limits struct {
 // DefaultLimits are a lead of 100 ms and a wait of 1 s.
 func DefaultLimits() Limits { return Limits{MaxLead: 100 * time.Millisecond, MaxWait: time.Second} }
 
-// resolve replaces the zero Limits by the defaults, and refuses unusable ones.
-func (l Limits) resolve() (Limits, error) {
+// check refuses unusable limits. The zero Limits are usable: see Next.
+func (l Limits) check() error {
 	if l == (Limits{}) {
-		return DefaultLimits(), nil
+		return nil
 	}
 	const most = 365 * 24 * time.Hour
 	if l.MaxLead < time.Millisecond || l.MaxLead > most || l.MaxLead%time.Millisecond != 0 {
-		return l, fmt.Errorf("%w: max lead %s: use whole milliseconds from 1ms to %s", ErrOutOfRange, l.MaxLead, most)
+		return fmt.Errorf("%w: max lead %s: use whole milliseconds from 1ms to %s", ErrOutOfRange, l.MaxLead, most)
 	}
 	if l.MaxWait < 0 || l.MaxWait > most || l.MaxWait%time.Millisecond != 0 {
-		return l, fmt.Errorf("%w: max wait %s: use whole milliseconds from 0 to %s", ErrOutOfRange, l.MaxWait, most)
+		return fmt.Errorf("%w: max wait %s: use whole milliseconds from 0 to %s", ErrOutOfRange, l.MaxWait, most)
 	}
-	return l, nil
+	return nil
 }
 
 // noTick is the last tick of a shard that has drawn none.

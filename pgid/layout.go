@@ -14,14 +14,14 @@ const (
 
 // The ranges of an ID's fields.
 const (
-	MaxShard     Shard = 1<<ShardBits - 1      // 8191; shards start at 0
-	MaxSeq       Seq   = 1<<SeqBits - 1        // 1023; sequences start at 0
-	MaxTick      Tick  = 1<<(TimeBits+9) - 1   // 2^50 - 1: the last tick that is ever drawn
-	minMilli     int64 = -1 << (TimeBits - 1)  // -2^40
-	maxMilli     int64 = 1<<(TimeBits-1) - 1   // 2^40 - 1
-	timeBit            = ShardBits + SeqBits   // where the time starts in an ID
-	seqMask            = int64(MaxSeq)         // the sequence, in an ID and in a tick
-	defaultEpoch       = int64(1767225600_000) // 2026-01-01T00:00:00Z, in Unix milliseconds
+	MaxShard     Shard = 1<<ShardBits - 1            // 8191; shards start at 0
+	MaxSeq       Seq   = 1<<SeqBits - 1              // 1023; sequences start at 0
+	MaxTick      Tick  = 1<<(TimeBits-1+SeqBits) - 1 // 2^50 - 1: the last tick that is ever drawn
+	minMilli     int64 = -1 << (TimeBits - 1)        // -2^40
+	maxMilli     int64 = 1<<(TimeBits-1) - 1         // 2^40 - 1
+	timeBit            = ShardBits + SeqBits         // where the time starts in an ID
+	seqMask            = int64(MaxSeq)               // the sequence, in an ID and in a tick
+	defaultEpoch       = int64(1767225600_000)       // 2026-01-01T00:00:00Z, in Unix milliseconds
 )
 
 // A Shard is the number of a logical shard, 0 to 8191 ([MaxShard]).

@@ -172,9 +172,9 @@ $$;
 -- Make sure that a shard's later ticks exceed `tick`. Never lowers anything.
 -- Errors: ID005 busy.
 --
--- The lock is the one that every change of a base takes. It is held by the inner
--- block alone: the block rolls back on purpose, which releases the lock and leaves
--- the sequences, as they are not transactional, as it set them.
+-- The lock is the one that every change of a base takes. The block rolls back on
+-- purpose, which releases the lock and leaves the sequences, as they are not
+-- transactional, as it set them.
 CREATE FUNCTION pgid.raise_shard(shard integer, tick bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -14,6 +14,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/nextid/postgres-ids/internal/display"
 	"github.com/nextid/postgres-ids/pgid"
 )
 
@@ -158,7 +159,7 @@ func (a *app) printJSON(ids []pgid.ID, layout pgid.Layout) error {
 			Time  string     `json:"time"`
 			Shard pgid.Shard `json:"shard"`
 			Seq   pgid.Seq   `json:"seq"`
-		}{id, parts.Time.Format(timeFormat), parts.Shard, parts.Seq})
+		}{id, parts.Time.Format(display.TimeFormat), parts.Shard, parts.Seq})
 		if err != nil {
 			return err
 		}
@@ -168,7 +169,7 @@ func (a *app) printJSON(ids []pgid.ID, layout pgid.Layout) error {
 
 // printBits prints each ID as two rows: its fields, and below them their bits.
 func (a *app) printBits(ids []pgid.ID, layout pgid.Layout) error {
-	t := newTable("ID",
+	t := display.NewTable("ID",
 		fmt.Sprintf("time (%d bits)", pgid.TimeBits),
 		fmt.Sprintf("shard (%d)", pgid.ShardBits),
 		fmt.Sprintf("seq (%d)", pgid.SeqBits))
@@ -181,7 +182,7 @@ func (a *app) printBits(ids []pgid.ID, layout pgid.Layout) error {
 		time, shard, seq := bits[:pgid.TimeBits], bits[pgid.TimeBits:pgid.TimeBits+pgid.ShardBits], bits[pgid.TimeBits+pgid.ShardBits:]
 		t.AppendRow(table.Row{
 			id.String(),
-			parts.Time.Format(timeFormat) + "\n" + time,
+			parts.Time.Format(display.TimeFormat) + "\n" + time,
 			fmt.Sprintf("%d\n%s", parts.Shard, shard),
 			fmt.Sprintf("%d\n%s", parts.Seq, seq),
 		})

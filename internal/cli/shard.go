@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/nextid/postgres-ids/internal/display"
 	"github.com/nextid/postgres-ids/pgid"
 )
 
@@ -164,10 +165,10 @@ func (a *app) printShards(shards []shardStatus) error {
 		_, err := fmt.Fprintln(a.Stdout, "no shards yet: create some, as in «pgid shard create 0-15»")
 		return err
 	}
-	t := newTable("shard", "last ID", "last time", "lead ms", "IDs left", "created", "retired")
+	t := display.NewTable("shard", "last ID", "last time", "lead ms", "IDs left", "created", "retired")
 	for _, s := range shards {
 		t.AppendRow(table.Row{
-			int(s.Shard), orDash(s.LastID), timeOrDash(s.LastTime, timeFormat), orDash(s.LeadMS), orDash(s.IDsLeft),
+			int(s.Shard), orDash(s.LastID), timeOrDash(s.LastTime, display.TimeFormat), orDash(s.LeadMS), orDash(s.IDsLeft),
 			s.Created.UTC().Format(time.DateOnly), timeOrDash(s.Retired, time.DateOnly),
 		})
 	}

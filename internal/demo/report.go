@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/nextid/postgres-ids/internal/display"
 	"github.com/nextid/postgres-ids/pgid"
 )
 
@@ -19,7 +19,7 @@ func (d *demo) report(ctx context.Context, conn *pgx.Conn, checks []check, shard
 	if err != nil {
 		return err
 	}
-	perShard := newTable("shard", "rows", "first ID", "last ID", "first time", "last time")
+	perShard := display.NewTable("shard", "rows", "first ID", "last ID", "first time", "last time")
 	for i, s := range shards {
 		perShard.AppendRow(table.Row{
 			i, count(s.rows), s.first, s.last,
@@ -40,7 +40,7 @@ func (d *demo) report(ctx context.Context, conn *pgx.Conn, checks []check, shard
 
 // samples are rows from all over the run, decoded.
 func (d *demo) samples(ctx context.Context, conn *pgx.Conn) (table.Writer, error) {
-	t := newTable("table", "title", "session", "id", "time", "shard", "seq")
+	t := display.NewTable("table", "title", "session", "id", "time", "shard", "seq")
 	var (
 		inTable, inSession int
 		title              string
@@ -56,7 +56,7 @@ func (d *demo) samples(ctx context.Context, conn *pgx.Conn) (table.Writer, error
 		parts := d.settings.Layout.Decode(id)
 		t.AppendRow(table.Row{
 			fmt.Sprintf("photo_%d", inTable), title, inSession,
-			id, parts.Time.Format("2006-01-02T15:04:05.000Z07:00"), int(parts.Shard), int(parts.Seq),
+			id, parts.Time.Format(display.TimeFormat), int(parts.Shard), int(parts.Seq),
 		})
 		return nil
 	})
@@ -64,13 +64,4 @@ func (d *demo) samples(ctx context.Context, conn *pgx.Conn) (table.Writer, error
 		return nil, fmt.Errorf("read some rows: %w", err)
 	}
 	return t, nil
-}
-
-func newTable(headers ...any) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Format.Header = text.FormatDefault
-	t.SetStyle(style)
-	t.AppendHeader(headers)
-	return t
 }

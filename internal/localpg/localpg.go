@@ -7,13 +7,13 @@ package localpg
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -22,9 +22,8 @@ import (
 
 // Options configure a server. The zero value works.
 type Options struct {
-	Version    string            // the major version wanted, such as "17"; empty takes the newest there is
-	Parameters map[string]string // server settings beyond the defaults of this package
-	Env        map[string]string // environment of the server process
+	Version string            // the major version wanted, such as "17"; empty takes the newest there is
+	Env     map[string]string // environment of the server process
 }
 
 // A Server is a running throwaway server.
@@ -82,16 +81,6 @@ func (s *Server) start(opts Options) error {
 		return err
 	}
 
-	parameters := map[string]string{
-		"listen_addresses":        "127.0.0.1",
-		"unix_socket_directories": s.dir,
-		"fsync":                   "off",
-		"full_page_writes":        "off",
-		"max_connections":         "200",
-	}
-	for k, v := range opts.Parameters {
-		parameters[k] = v
-	}
 	s.pg = embedded.NewDatabase(embedded.DefaultConfig().
 		Version(embedded.PostgresVersion(version)).
 		BinariesPath(wrappers).
@@ -100,7 +89,13 @@ func (s *Server) start(opts Options) error {
 		Port(s.port).
 		Username("postgres").Password("postgres").Database("postgres").
 		Locale("C.UTF-8").Encoding("UTF8").
-		StartParameters(parameters).
+		StartParameters(map[string]string{
+			"listen_addresses":        "127.0.0.1",
+			"unix_socket_directories": s.dir,
+			"fsync":                   "off",
+			"full_page_writes":        "off",
+			"max_connections":         "200",
+		}).
 		Logger(s.log))
 	return s.Restart()
 }
@@ -233,7 +228,7 @@ func findBinaries(want string) (home, version string, err error) {
 	if len(all) == 0 {
 		return "", "", nil
 	}
-	sort.SliceStable(all, func(i, j int) bool { return major(all[i].version) > major(all[j].version) })
+	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(major(b.version), major(a.version)) })
 	return all[0].home, all[0].version, nil
 }
 

@@ -16,10 +16,7 @@ import (
 	"github.com/testcontainers/testcontainers-go/wait"
 )
 
-const (
-	clockFile   = "/tmp/pgid-clock"
-	defaultFake = "+0"
-)
+const clockFile = "/tmp/pgid-clock"
 
 type containerBackend struct {
 	ctr     *testcontainers.DockerContainer
@@ -93,7 +90,7 @@ func newContainer(opts options) (backend, error) {
 		testcontainers.WithExposedPorts("5432/tcp"),
 		testcontainers.WithEnv(env),
 		testcontainers.WithFiles(testcontainers.ContainerFile{
-			Reader: strings.NewReader(defaultFake), ContainerFilePath: clockFile, FileMode: 0o644,
+			Reader: strings.NewReader(fakeOffset(0)), ContainerFilePath: clockFile, FileMode: 0o644,
 		}),
 		testcontainers.WithCmd("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200"),
 		testcontainers.WithLabels(map[string]string{"pgid.test": "server"}),
