@@ -83,6 +83,9 @@ func Down(ctx context.Context, url string) error {
 			if err := s.reconcile(); err != nil {
 				return err
 			}
+			if err := rehearseDown(ctx, guard); err != nil {
+				return err
+			}
 			return s.Down()
 		})
 		if err != nil {

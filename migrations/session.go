@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
 	driver "github.com/golang-migrate/migrate/v4/database/pgx/v5"
+	"github.com/golang-migrate/migrate/v4/source"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -41,15 +43,67 @@ func run(ctx context.Context, url string, guard pgx.Tx, do func(*session) error)
 	err = runSession(ctx, url, installed, do)
 	var failed database.Error // by value: how the driver reports a step, and nothing else
 	if errors.As(err, &failed) {
-		mend, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer stop()
-		restored := runSession(mend, url, installed, func(s *session) error { return s.force(s.installed) })
-		err = errors.Join(explain(failed.OrigErr), restored)
+		err = errors.Join(explain(failed.OrigErr), mend(ctx, url, guard))
 	}
 	if cause := ctx.Err(); cause != nil && err != nil {
 		return fmt.Errorf("pgid: migration interrupted: %w", cause)
 	}
 	return err
+}
+
+// mend makes the record say what the schema says, after a step failed and was rolled
+// back: steps before it may have been done.
+func mend(ctx context.Context, url string, guard pgx.Tx) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer stop()
+	installed, err := installedVersion(ctx, guard)
+	if err != nil {
+		return err
+	}
+	return runSession(ctx, url, installed, func(s *session) error { return s.force(s.installed) })
+}
+
+// rehearseDown runs the steps down from the installed version and takes them back:
+// each is a transaction of its own when it counts, and if the last one is refused,
+// those before it must not have happened.
+func rehearseDown(ctx context.Context, guard pgx.Tx) error {
+	version, err := installedVersion(ctx, guard)
+	if err != nil {
+		return err
+	}
+	src, err := iofs.New(FS, ".")
+	if err != nil {
+		return fmt.Errorf("pgid: embedded migrations: %w", err)
+	}
+	defer func() { _ = src.Close() }()
+	rehearsal, err := guard.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("pgid: %w", err)
+	}
+	defer func() { _ = rehearsal.Rollback(context.WithoutCancel(ctx)) }()
+	for ; version > 0; version-- {
+		step, err := readDown(src, version)
+		if err != nil {
+			return err
+		}
+		if _, err := rehearsal.Conn().PgConn().Exec(ctx, step).ReadAll(); err != nil {
+			return explain(err)
+		}
+	}
+	return nil
+}
+
+func readDown(src source.Driver, version uint) (string, error) {
+	file, _, err := src.ReadDown(version)
+	if err != nil {
+		return "", fmt.Errorf("pgid: embedded migrations: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	step, err := io.ReadAll(file)
+	if err != nil {
+		return "", fmt.Errorf("pgid: embedded migrations: %w", err)
+	}
+	return string(step), nil
 }
 
 // runSession does one run. The handles it opens are its own: closing golang-migrate

@@ -37,6 +37,8 @@ GRANT USAGE ON SCHEMA pgid TO PUBLIC;
 GRANT EXECUTE ON FUNCTION
   pgid.next_id(integer),
   pgid.next_id(),
+  pgid.next_ids(integer, integer),
+  pgid.reserve(integer, integer),
   pgid.decode(bigint),
   pgid.id_time(bigint),
   pgid.id_shard(bigint),

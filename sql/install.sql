@@ -13,6 +13,8 @@ BEGIN;
 \ir clock.sql
 \ir shard.sql
 \ir next_id.sql
+\ir next_ids.sql
+\ir configure.sql
 \ir status.sql
 \ir grants.sql
 COMMIT;

@@ -10,11 +10,12 @@
 -- created. No caller's search_path, operator or temporary object can change them,
 -- and the planner inlines them into the expressions that call them.
 
--- The ID of a tick. Cost: inlined, five bit operations.
+-- The ID of a tick: its milliseconds move 13 bits up, which is to add them 8191 times,
+-- and the shard fills the gap. Cost: inlined, five operations; with shifts it is seven.
 CREATE FUNCTION pgid.compose(tick bigint, shard integer)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN ((tick >> 10) << 23) | (shard << 10)::bigint | (tick & 1023);
+RETURN tick + (tick & -1024) * 8191 + shard * 1024;
 
 -- The tick of an ID: the inverse of compose, without the shard.
 CREATE FUNCTION pgid.id_tick(id bigint)

@@ -31,18 +31,70 @@ RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN base + nextval(pgid.counter_sequence(shard));
 
--- Steps 3 and 4: may this tick be issued as it is? True when its lead is 0 to
--- max_lead ms, it is within the format, and base has not moved. One reading of the
--- clock serves both ends of the lead: |x - half| <= half is 0 <= x <= 2 * half; the one
--- tick that this leaves out goes the slow way. Whether the clock or base is read first
--- does not matter: both are read after the draw. (2^50 is the end of ticks.)
+-- Steps 3 and 4: may this tick be issued as it is? True when it is within the format
+-- (2^50 is the end of ticks), its lead is 0 to max_lead ms, and base has not moved.
+--
+-- The clock is compared where it is cheapest, as a timestamp: before the end of the
+-- tick's millisecond, and not more than max_lead before its start. Turning the clock
+-- into a number costs more than reading it twice. Nor does it matter in which order
+-- clock and base are read: each is read after the draw, and each bound is good for
+-- the reading that it was held against. to_timestamp is exact here: see id_time.
 CREATE FUNCTION pgid.is_issuable(tick bigint, base bigint, shard integer)
 RETURNS boolean
 LANGUAGE sql VOLATILE
-RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms()::bigint * 512 + 511))
-          <= pgid.max_lead_ms()::bigint * 512 + 511
-   AND tick < 1125899906842624
+RETURN tick < 1125899906842624
+   AND pgid.clock() <  to_timestamp(((tick >> 10) + (pgid.epoch_ms() + 1))::double precision / 1000)
+   AND pgid.clock() >= to_timestamp(((tick >> 10) + (pgid.epoch_ms() - pgid.max_lead_ms()))::double precision / 1000)
    AND base = pgid.read_base(shard);
+
+-- The last millisecond to issue IDs in: 2^40 - 1.
+CREATE FUNCTION pgid.last_ms()
+RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 1099511627775;
+
+-- Does the law refuse a tick, drawn or not yet, by this reading of the clock?
+CREATE FUNCTION pgid.is_refused(tick bigint, now_ms bigint)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN now_ms > pgid.last_ms()
+    OR tick >> 10 > pgid.last_ms()
+    OR (tick >> 10) - now_ms > pgid.max_lead_ms()::bigint + pgid.max_wait_ms();
+
+-- What the lead of a tick that is not behind the clock asks for: nothing, a wait, or
+-- a refusal. The shard's lock is not held here.
+-- Errors: ID004 time exhausted, ID001 clock behind the shard.
+CREATE FUNCTION pgid.wait_or_refuse(shard integer, tick bigint, now_ms bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  lead CONSTANT bigint := (tick >> 10) - now_ms;
+BEGIN
+  IF now_ms > pgid.last_ms() OR tick >> 10 > pgid.last_ms() THEN
+    RAISE EXCEPTION 'the time of shard % is exhausted: IDs end at %', shard,
+        to_timestamp((pgid.epoch_ms() + pgid.last_ms())::double precision / 1000)
+      USING ERRCODE = 'ID004',
+            HINT    = CASE
+                        WHEN now_ms > pgid.last_ms()
+                        THEN 'If the server''s clock is wrong, correct it: the shard is none the worse.'
+                        ELSE 'The shard was created past an ID of the end of time. Use another shard.'
+                      END;
+  END IF;
+  IF pgid.is_refused(tick, now_ms) THEN
+    RAISE EXCEPTION
+        'the clock is behind shard %: its next ID is % ms ahead, more than the % it may be and the % waited for',
+        shard, lead, pgid.max_lead_ms(), pgid.max_wait_ms()
+      USING ERRCODE = 'ID001',
+            HINT    = 'If the server''s clock is wrong, correct it; else wait until it has caught up.'
+                      ' Nothing was repeated.';
+  END IF;
+  IF lead > pgid.max_lead_ms() THEN
+    PERFORM pg_sleep((lead - pgid.max_lead_ms()) / 1000.0);
+  END IF;
+END
+$$;
 
 -- The slow path: whatever next_id could not issue at once. It is given the tick
 -- that next_id drew, and the base from before that draw.
@@ -63,9 +115,7 @@ AS $$
 DECLARE
   base_seq    CONSTANT regclass := to_regclass('pgid.base_' || shard);
   counter_seq CONSTANT regclass := to_regclass('pgid.counter_' || shard);
-  last_ms     CONSTANT bigint   := 1099511627775; -- 2^40 - 1: the last millisecond to issue IDs in
   now_ms      bigint;
-  lead        bigint;
   tries       integer := 0;
 BEGIN
   IF base IS NULL THEN -- the lookup does not show the shard, or its base was never set
@@ -77,14 +127,14 @@ BEGIN
       -- The tick is ours if base still reads as it did before the draw.
       IF base = coalesce(pg_sequence_last_value(base_seq), -1) THEN
         now_ms := pgid.now_ms();
-        EXIT WHEN tick >> 10 >= now_ms OR now_ms > last_ms;
+        EXIT WHEN tick >> 10 >= now_ms OR now_ms > pgid.last_ms();
 
         -- Behind the clock: catch up. Nobody else moves base while we hold the lock.
         IF pg_try_advisory_xact_lock(pgid.lock_class(), shard) THEN
           base   := coalesce(pg_sequence_last_value(base_seq), -1);
           tick   := base + nextval(counter_seq);
           now_ms := pgid.now_ms();
-          IF tick >> 10 < now_ms AND now_ms <= last_ms THEN
+          IF tick >> 10 < now_ms AND now_ms <= pgid.last_ms() THEN
             base := setval(base_seq, base + (now_ms << 10) - tick - 1);
             tick := base + nextval(counter_seq);
           END IF;
@@ -106,29 +156,8 @@ BEGIN
     WHEN SQLSTATE 'IDEND' THEN NULL;
   END;
 
-  -- The tick is ours, and not behind the clock as it was read for it. Its lead decides.
-  lead := (tick >> 10) - now_ms;
-  IF now_ms > last_ms OR tick >> 10 > last_ms THEN
-    RAISE EXCEPTION 'the time of shard % is exhausted: IDs end at %', shard,
-        to_timestamp((pgid.epoch_ms() + last_ms)::double precision / 1000)
-      USING ERRCODE = 'ID004',
-            HINT    = CASE
-                        WHEN now_ms > last_ms
-                        THEN 'If the server''s clock is wrong, correct it: the shard is none the worse.'
-                        ELSE 'The shard was created past an ID of the end of time. Use another shard.'
-                      END;
-  END IF;
-  IF lead > pgid.max_lead_ms() + pgid.max_wait_ms() THEN
-    RAISE EXCEPTION
-        'the clock is behind shard %: its next ID is % ms ahead, more than the % it may be and the % waited for',
-        shard, lead, pgid.max_lead_ms(), pgid.max_wait_ms()
-      USING ERRCODE = 'ID001',
-            HINT    = 'If the server''s clock is wrong, correct it; else wait until it has caught up.'
-                      ' Nothing was repeated.';
-  END IF;
-  IF lead > pgid.max_lead_ms() THEN
-    PERFORM pg_sleep((lead - pgid.max_lead_ms()) / 1000.0);
-  END IF;
+  -- The tick is ours, and not behind the clock as it was read for it.
+  PERFORM pgid.wait_or_refuse(shard, tick, now_ms);
   RETURN pgid.compose(tick, shard);
 END
 $$;
@@ -137,8 +166,10 @@ $$;
 --
 -- Its time is the server's clock, or ahead of it by at most max_lead_ms. Call it
 -- from a column default: a role with INSERT on the table needs no other grant.
--- Cost: two readings of one sequence, a draw from another, one of the clock; no
+-- Cost: two readings of one sequence, a draw from another, two of the clock; no
 -- lock. Errors: as next_id_slow, which also does the waiting.
+--
+-- Three statements, as few as can be: each takes a snapshot of its own.
 --
 -- The functions called here are inlined, and qualified: nothing in this body is
 -- looked up along the caller's search_path.
@@ -150,10 +181,10 @@ DECLARE
   base bigint := pgid.read_base(shard);
   tick bigint := pgid.draw(base, shard);
 BEGIN
-  IF pgid.is_issuable(tick, base, shard) THEN
-    RETURN pgid.compose(tick, shard);
-  END IF;
-  RETURN pgid.next_id_slow(shard, base, tick);
+  RETURN CASE
+    WHEN pgid.is_issuable(tick, base, shard) THEN pgid.compose(tick, shard)
+    ELSE pgid.next_id_slow(shard, base, tick)
+  END;
 END
 $$;
 

@@ -1,14 +1,14 @@
 -- The settings of this installation.
 --
 -- Each is an immutable function, so that the planner folds it to a constant: a
--- setting costs nothing per call, and dump and restore carry it along. For an epoch
--- of your own, change epoch_ms before the first install, and never after.
+-- setting costs nothing per call, and dump and restore carry it along. configure
+-- (in configure.sql) changes them.
 
 -- The version of these functions: the number of the migration that brought them.
 CREATE FUNCTION pgid.version()
 RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN 1;
+RETURN 2;
 
 -- Where the time of an ID starts, in Unix milliseconds: 2026-01-01T00:00:00Z.
 CREATE FUNCTION pgid.epoch_ms()
