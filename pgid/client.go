@@ -13,7 +13,7 @@ import (
 
 // SchemaVersion is the version of the pgid schema that this package was made for:
 // the number of the last migration.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // A Querier is what a [Client] needs of a database: a *pgxpool.Pool, *pgx.Conn or
 // pgx.Tx is one.
@@ -70,7 +70,8 @@ func (c *Client) NextID(ctx context.Context, shard Shard) (ID, error) {
 	return id, nil
 }
 
-// Settings are the settings of the client's database, read once and kept.
+// Settings are the settings of the client's database, read once and kept until
+// Refresh.
 //
 // It returns [ErrNotInstalled] if the database has no pgid schema, and
 // [ErrUnknownVersion] if it has one that this package does not know.
@@ -78,6 +79,14 @@ func (c *Client) Settings(ctx context.Context) (Settings, error) {
 	if s := c.settings.Load(); s != nil {
 		return *s, nil
 	}
+	return c.Refresh(ctx)
+}
+
+// Refresh reads the settings again, and returns them: an owner may change the limits
+// (pgid.configure) while clients run. The database follows its present limits in any
+// case; only what Settings says is out of date until then. It returns the errors of
+// Settings, and then leaves what was known as it is.
+func (c *Client) Refresh(ctx context.Context) (Settings, error) {
 	s, err := readSettings(ctx, c.db)
 	if err != nil {
 		return Settings{}, err

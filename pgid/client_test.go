@@ -25,9 +25,9 @@ type fakeDB struct {
 	args        []any // of the last query
 }
 
-// standing is a database with the schema of version 1 and limits of its own.
+// standing is a database with the present schema and limits of its own.
 func standing() *fakeDB {
-	return &fakeDB{settings: []any{1, 41, 13, 10, epoch.UnixMilli() - 5, int64(50), int64(700)}, id: 77}
+	return &fakeDB{settings: []any{pgid.SchemaVersion, 41, 13, 10, epoch.UnixMilli() - 5, int64(50), int64(700)}, id: 77}
 }
 
 func (db *fakeDB) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
@@ -81,7 +81,7 @@ func TestClientReadsSettingsOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := pgid.Settings{Version: 1, Layout: layout, Limits: pgid.Limits{MaxLead: 50 * ms, MaxWait: 700 * ms}}
+	want := pgid.Settings{Version: pgid.SchemaVersion, Layout: layout, Limits: pgid.Limits{MaxLead: 50 * ms, MaxWait: 700 * ms}}
 	if settings != want {
 		t.Errorf("settings %+v, want %+v", settings, want)
 	}
@@ -207,5 +207,50 @@ func TestClientKeepsPgError(t *testing.T) {
 	var got *pgconn.PgError
 	if !errors.As(err, &got) || !strings.Contains(err.Error(), "pgid migrate up") {
 		t.Errorf("not installed: %v", err)
+	}
+}
+
+// TestClientKnowsVersions: NextID needs no more than the first schema.
+func TestClientKnowsVersions(t *testing.T) {
+	t.Parallel()
+	if pgid.SchemaVersion != 2 {
+		t.Errorf("SchemaVersion = %d", pgid.SchemaVersion)
+	}
+	for version := 1; version <= pgid.SchemaVersion; version++ {
+		db := standing()
+		db.settings[0] = version
+		if id, err := pgid.NewClient(db).NextID(t.Context(), 5); err != nil || id != 77 {
+			t.Errorf("version %d: %d, %v", version, id, err)
+		}
+	}
+}
+
+func TestClientRefresh(t *testing.T) {
+	t.Parallel()
+	db := standing()
+	client := pgid.NewClient(db)
+	before, err := client.Settings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.settings[5] = int64(51)
+	if kept, err := client.Settings(t.Context()); err != nil || kept != before {
+		t.Errorf("Settings = %+v, %v, want those that were read", kept, err)
+	}
+	want := before
+	want.Limits.MaxLead = 51 * ms
+	if fresh, err := client.Refresh(t.Context()); err != nil || fresh != want {
+		t.Errorf("Refresh = %+v, %v, want %+v", fresh, err, want)
+	}
+	if fresh, err := client.With(nil).Settings(t.Context()); err != nil || fresh != want {
+		t.Errorf("Settings after Refresh = %+v, %v, want %+v", fresh, err, want)
+	}
+
+	db.settingsErr = context.Canceled
+	if none, err := client.Refresh(t.Context()); none != (pgid.Settings{}) || !errors.Is(err, context.Canceled) {
+		t.Errorf("Refresh = %+v, %v", none, err)
+	}
+	if kept, err := client.Settings(t.Context()); err != nil || kept != want {
+		t.Errorf("Settings after a Refresh that failed = %+v, %v, want %+v", kept, err, want)
 	}
 }

@@ -17,9 +17,14 @@
 // so uniqueness and order never depend on the clock; the clock is a label. How
 // far that label may lead the clock is bounded by [Limits].
 //
-// Three things in this package make IDs:
+// A batch of n takes n ticks from there on, and the lead of its last tick decides.
 //
-//   - [Client] asks the database: one round trip, one ID, all guarantees.
+// Four things in this package make IDs:
+//
+//   - [Client] asks the database: one round trip for an ID, or for a [Range] of
+//     them, with all guarantees.
+//   - [Allocator] reserves ranges ahead and hands out their IDs one by one, in tens
+//     of nanoseconds: unique, and in order among its own.
 //   - [Generator] runs the same law in memory. It is the reference that the SQL
 //     is tested against, and serves where one process owns a shard.
 //   - [Layout.Encode] composes the ID of a given time, shard and sequence, for

@@ -30,7 +30,7 @@ var (
 	// seconds. SQLSTATE ID005.
 	ErrShardBusy = errors.New("pgid: the shard is busy")
 
-	// ErrOutOfRange is returned for a shard, sequence or limit outside its
+	// ErrOutOfRange is returned for a shard, sequence, count or limit outside its
 	// range, and for a bad setting pgid.shard. SQLSTATE 22023.
 	ErrOutOfRange = errors.New("pgid: out of range")
 
@@ -47,6 +47,22 @@ var (
 	// ErrUnknownVersion is returned by a [Client] whose database has a layout, or a
 	// version of the pgid schema, that this package does not know.
 	ErrUnknownVersion = errors.New("pgid: unknown version or layout in this database")
+
+	// ErrBadAnswer is returned by a [Client] whose database answered with something
+	// else than the range asked for. None of it is used.
+	ErrBadAnswer = errors.New("pgid: the database's answer is not the range asked for")
+
+	// ErrStateLost is returned by an [Allocator] whose database answered with a range
+	// that is not past all before it: the shard's state went back, as after a failover
+	// to a replica that was behind, or a restored backup. None of it is handed out.
+	ErrStateLost = errors.New("pgid: the shard went back to an earlier state")
+
+	// ErrStale is returned by an [Allocator] whose ranges are older than MaxAge when
+	// they arrive, several times in a row.
+	ErrStale = errors.New("pgid: ranges arrive older than their greatest age")
+
+	// ErrClosed is returned by an [Allocator] that was closed.
+	ErrClosed = errors.New("pgid: the allocator is closed")
 )
 
 // byState maps the SQLSTATEs that pgid's functions raise to their sentinels.

@@ -38,3 +38,43 @@ func ExampleClient() {
 	}
 	fmt.Println(id, id.Time(), id.Shard(), id.Seq())
 }
+
+func ExampleClient_NextIDs() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+
+	// One round trip, whatever the number.
+	ids, err := pgid.NewClient(pool).NextIDs(ctx, 5, 1000)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(ids), ids[0], ids[999])
+}
+
+func ExampleAllocator() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+
+	allocator, err := pgid.NewAllocator(pgid.NewClient(pool), 5, pgid.AllocatorConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer allocator.Close()
+
+	for range 1000 {
+		id, err := allocator.Next(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(id)
+	}
+	fmt.Printf("%+v\n", allocator.Stats())
+}

@@ -83,6 +83,20 @@ func ExampleGenerator() {
 	// Output: true true 1341
 }
 
+// A range goes from tick to tick: after seq 1023 comes the next millisecond.
+func ExampleRange() {
+	r := pgid.Range{First: 242892527816210430, Last: 242892527824598016}
+	fmt.Println(r.Len())
+	for id := range r.All() {
+		fmt.Println(id, id.Time().Format("05.000"), id.Shard(), id.Seq())
+	}
+	// Output:
+	// 3
+	// 242892527816210430 05.678 1341 1022
+	// 242892527816210431 05.678 1341 1023
+	// 242892527824598016 05.679 1341 0
+}
+
 func ExampleID_MarshalJSON() {
 	type event struct {
 		ID   pgid.ID `json:"id"`

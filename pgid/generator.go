@@ -14,7 +14,9 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// SystemClock is the operating system's clock.
+// SystemClock is the operating system's clock. A [Generator] that runs by it may read
+// the time of day from the system directly, which is cheaper than time.Now, and does
+// not see the fake time of testing/synctest: give it a Clock of your own there.
 type SystemClock struct{}
 
 // Now is time.Now.
@@ -55,8 +57,9 @@ type Generator struct {
 	last   atomic.Int64 // the last tick drawn: the whole state of a shard
 	shard  Shard
 	layout Layout
-	limits Limits
+	law    law
 	clock  Clock
+	system bool // clock is SystemClock, which is read without going through it
 }
 
 // NewGenerator returns a generator of a shard's IDs. It returns [ErrOutOfRange] for
@@ -68,10 +71,11 @@ func NewGenerator(shard Shard, config GeneratorConfig) (*Generator, error) {
 	if err := config.Limits.check(); err != nil {
 		return nil, err
 	}
-	g := &Generator{shard: shard, layout: config.Layout, limits: config.Limits, clock: config.Clock}
+	g := &Generator{shard: shard, layout: config.Layout, law: config.Limits.law(), clock: config.Clock}
 	if g.clock == nil {
 		g.clock = SystemClock{}
 	}
+	_, g.system = g.clock.(SystemClock)
 	g.last.Store(int64(noTick))
 	return g, nil
 }
@@ -83,14 +87,43 @@ func NewGenerator(shard Shard, config GeneratorConfig) (*Generator, error) {
 // draws nothing; and ctx's error if ctx ends while it waits, when the ID it had
 // drawn is lost, a gap.
 func (g *Generator) Next(ctx context.Context) (ID, error) {
+	tick, err := g.draw(ctx, 1)
+	if err != nil {
+		return 0, err
+	}
+	return tick.ID(g.shard), nil
+}
+
+// NextIDs returns the shard's next n IDs, of consecutive ticks, ascending: all that
+// other calls draw is before or after them. It waits and refuses as Next does, by the
+// lead of the last one.
+//
+// It returns [ErrOutOfRange] for an n that is not 1 to 1024 times MaxLead in
+// milliseconds, and the errors of Next; then it returns no IDs.
+func (g *Generator) NextIDs(ctx context.Context, n int) ([]ID, error) {
+	if err := g.law.checkCount(n); err != nil {
+		return nil, err
+	}
+	first, err := g.draw(ctx, int64(n))
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]ID, n)
+	for i := range ids {
+		ids[i] = (first + Tick(i)).ID(g.shard)
+	}
+	return ids, nil
+}
+
+// draw takes n ticks by the law, and returns the first once the last may be issued.
+func (g *Generator) draw(ctx context.Context, n int64) (Tick, error) {
 	for {
 		last := g.last.Load()
-		now := g.layout.milli(g.clock.Now())
-		tick, wait, err := g.limits.Next(Tick(last), now)
+		first, wait, err := g.law.next(Tick(last), g.now(), n)
 		if err != nil {
 			return 0, err
 		}
-		if !g.last.CompareAndSwap(last, int64(tick)) {
+		if !g.last.CompareAndSwap(last, int64(first)+n-1) {
 			continue
 		}
 		if wait > 0 {
@@ -98,8 +131,16 @@ func (g *Generator) Next(ctx context.Context) (ID, error) {
 				return 0, err
 			}
 		}
-		return tick.ID(g.shard), nil
+		return first, nil
 	}
+}
+
+// now is the clock in milliseconds since the epoch.
+func (g *Generator) now() int64 {
+	if g.system {
+		return systemMilli() - g.layout.epochMilli()
+	}
+	return g.layout.milli(g.clock.Now())
 }
 
 // Advance makes sure that later IDs exceed past, an ID of any shard. It never goes

@@ -49,24 +49,64 @@ const noTick Tick = -1
 // [ErrClockBehind] if the lead exceeds MaxLead + MaxWait; then nothing is drawn. (SQL
 // draws before it looks at the clock, and leaves a gap of one tick there.)
 func (l Limits) Next(last Tick, now int64) (tick Tick, wait time.Duration, err error) {
+	return l.law().next(last, now, 1)
+}
+
+// NextN is the law for a batch of n: it draws the ticks first to first + n - 1,
+// where first is the tick that Next would draw, and the lead of the last of them
+// decides about all. next_ids and reserve in SQL follow the same law.
+//
+// It returns [ErrOutOfRange] for an n that is not 1 to 1024 times MaxLead in
+// milliseconds, and the errors of Next, for the last tick; then nothing is drawn.
+func (l Limits) NextN(last Tick, now int64, n int) (first Tick, wait time.Duration, err error) {
+	law := l.law()
+	if err := law.checkCount(n); err != nil {
+		return 0, 0, err
+	}
+	return law.next(last, now, int64(n))
+}
+
+// law is what Limits come to, ready for use: in milliseconds.
+type law struct {
+	maxLead, maxWait int64
+}
+
+func (l Limits) law() law {
 	if l == (Limits{}) {
 		l = DefaultLimits()
 	}
+	return law{maxLead: l.MaxLead.Milliseconds(), maxWait: l.MaxWait.Milliseconds()}
+}
+
+// maxCount is the largest batch: what fills the lead.
+func (l law) maxCount() int64 { return l.maxLead << SeqBits }
+
+func (l law) checkCount(n int) error {
+	if n < 1 || int64(n) > l.maxCount() {
+		return fmt.Errorf("%w: %d IDs at once: ask for 1 to %d", ErrOutOfRange, n, l.maxCount())
+	}
+	return nil
+}
+
+// next is NextN for an n within its range.
+func (l law) next(last Tick, now, n int64) (first Tick, wait time.Duration, err error) {
 	if now > maxMilli || last >= MaxTick {
 		return 0, 0, ErrTimeExhausted
 	}
 	// No clock is that far behind; clamped, the arithmetic cannot overflow.
 	now = max(now, -1<<50)
-	tick = max(max(last, noTick)+1, tickAt(max(now, 0)))
-	lead := tick.milli() - now
-	maxLead, maxWait := l.MaxLead.Milliseconds(), l.MaxWait.Milliseconds()
+	first = max(max(last, noTick)+1, tickAt(max(now, 0)))
+	final := first + Tick(n-1)
+	lead := final.milli() - now
 	switch {
-	case lead <= maxLead:
-		return tick, 0, nil
-	case lead <= maxLead+maxWait:
-		return tick, time.Duration(lead-maxLead) * time.Millisecond, nil
+	case final > MaxTick:
+		return 0, 0, ErrTimeExhausted
+	case lead <= l.maxLead:
+		return first, 0, nil
+	case lead <= l.maxLead+l.maxWait:
+		return first, time.Duration(lead-l.maxLead) * time.Millisecond, nil
 	default:
-		return 0, 0, &leadError{lead: lead, maxLead: maxLead, maxWait: maxWait}
+		return 0, 0, &leadError{lead: lead, maxLead: l.maxLead, maxWait: l.maxWait}
 	}
 }
 

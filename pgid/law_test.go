@@ -81,17 +81,21 @@ func TestLaw(t *testing.T) {
 	}
 }
 
-// lawModel is the law as the contract words it, in integers without bounds.
-// Returned are the tick, nil if it is refused, the milliseconds to wait and the error.
-func lawModel(maxLead, maxWait, last, now int64) (tick *big.Int, wait int64, err error) {
+// lawModel is the law as the contract words it, for a batch of n, in integers without
+// bounds. Returned are the first tick, nil if it is refused, the milliseconds to wait
+// and the error.
+func lawModel(maxLead, maxWait, last, now, n int64) (tick *big.Int, wait int64, err error) {
 	end := new(big.Int).Lsh(big.NewInt(1), 40) // milliseconds
 	tick = new(big.Int).Add(big.NewInt(last), big.NewInt(1))
 	if nowTick := new(big.Int).Mul(big.NewInt(now), big.NewInt(1024)); nowTick.Cmp(tick) > 0 {
 		tick = nowTick
 	}
-	milli := new(big.Int).Div(tick, big.NewInt(1024)) // Euclidean: floored
+	final := new(big.Int).Add(tick, big.NewInt(n-1))
+	milli := new(big.Int).Div(final, big.NewInt(1024)) // Euclidean: floored
 	lead := new(big.Int).Sub(milli, big.NewInt(now))
 	switch {
+	case n < 1 || n > 1024*maxLead:
+		return nil, 0, pgid.ErrOutOfRange
 	case big.NewInt(now).Cmp(end) >= 0, milli.Cmp(end) >= 0:
 		return nil, 0, pgid.ErrTimeExhausted
 	case lead.Cmp(big.NewInt(maxLead)) <= 0:
@@ -118,7 +122,7 @@ func TestLawAgainstModel(t *testing.T) {
 		).Draw(t, "last")
 		last = min(max(last, -1), int64(pgid.MaxTick))
 
-		wantTick, wantWait, wantErr := lawModel(maxLead, maxWait, last, now)
+		wantTick, wantWait, wantErr := lawModel(maxLead, maxWait, last, now, 1)
 		limits := pgid.Limits{MaxLead: time.Duration(maxLead) * ms, MaxWait: time.Duration(maxWait) * ms}
 		tick, wait, err := limits.Next(pgid.Tick(last), now)
 		if !errors.Is(err, wantErr) || wait != time.Duration(wantWait)*ms {
@@ -126,6 +130,16 @@ func TestLawAgainstModel(t *testing.T) {
 		}
 		if wantErr == nil && big.NewInt(int64(tick)).Cmp(wantTick) != 0 {
 			t.Fatalf("Next(%d, %d) = %d, want %d", last, now, tick, wantTick)
+		}
+
+		n := rapid.OneOf(edgy(1, 1024*maxLead), edgy(-1, 1024*maxLead+1), edgy(1, 3)).Draw(t, "n")
+		wantTick, wantWait, wantErr = lawModel(maxLead, maxWait, last, now, n)
+		first, wait, err := limits.NextN(pgid.Tick(last), now, int(n))
+		if !errors.Is(err, wantErr) || wait != time.Duration(wantWait)*ms {
+			t.Fatalf("NextN(%d, %d, %d) = %d, %s, %v, want %d ms, %v", last, now, n, first, wait, err, wantWait, wantErr)
+		}
+		if wantErr == nil && big.NewInt(int64(first)).Cmp(wantTick) != 0 || wantErr != nil && first != 0 {
+			t.Fatalf("NextN(%d, %d, %d) = %d, want %d", last, now, n, first, wantTick)
 		}
 	})
 }
