@@ -6,10 +6,10 @@ GO      ?= go
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 TESTSUM := gotest.tools/gotestsum@v1.13.0
 
-.PHONY: help build demo test proof bench fuzz lint images clean
+.PHONY: help build demo test proof bench bench-go figures charts fuzz lint images clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/pgid
 	$(GO) build -o bin/pgid ./cmd/pgid
@@ -24,12 +24,24 @@ test: ## run all tests, with the race detector
 	@scripts/local-tools.sh test
 	@$(GO) test -count=1 -v -run '^TestBackend$$' ./internal/pgtest | grep '^pgtest:'
 	$(GO) run $(TESTSUM) --format pkgname --format-hide-empty-pkg -- -race -count=1 -timeout 15m ./...
+	cd bench && $(GO) test -count=1 ./...
 
 proof: ## run what shows that the SQL keeps its promises, and agrees with Go
 	$(GO) run $(TESTSUM) --format pkgname --format-hide-empty-pkg -- -count=1 -timeout 15m . ./migrations
 
-bench: ## next_id beside Instagram's published function and a bare nextval
-	$(GO) test -run '^$$' -bench NextID -benchtime 1x -timeout 30m .
+# On the server that tests use; PGID_TEST_VERSION picks a version there.
+bench: ## pgid beside nextval, Instagram's function and UUIDs, and what it has to meet
+	$(GO) test -run '^$$' -bench '^BenchmarkTargets$$' -benchtime 1x -timeout 60m .
+
+bench-go: ## the Go side beside other libraries that make IDs
+	cd bench && $(GO) test -run '^$$' -bench .
+
+figures: ## measure for docs/performance all that the charts show
+	mkdir -p docs/performance
+	PGID_BENCH_JSON=docs/performance $(GO) test -run '^$$' -bench '^Benchmark(Targets|Insert|Growth)$$' -benchtime 1x -timeout 120m .
+
+charts: ## draw docs/performance/*.svg from the figures there
+	cd bench && for file in ../docs/performance/*.json; do $(GO) run ./chart -in $$file -out ../docs/performance || exit; done
 
 fuzz: ## fuzz the parsers, 30 s each
 	$(GO) test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s ./pgid
@@ -38,6 +50,7 @@ fuzz: ## fuzz the parsers, 30 s each
 lint: ## vet, format and lint
 	$(GO) mod tidy -diff
 	$(GO) run $(LINT) run
+	cd bench && $(GO) mod tidy -diff && $(GO) run $(LINT) run
 
 images: ## build the container images of PostgreSQL 15, 17, 18 and 19
 	scripts/postgres-image.sh 15 17 18 19

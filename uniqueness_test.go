@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -13,14 +12,16 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nextid/postgres-ids/internal/bench"
 	"github.com/nextid/postgres-ids/internal/pgtest"
 	"github.com/nextid/postgres-ids/pgid"
 )
 
-// A call is one call of next_id: the server's clock before and after, and the ID.
+// A call is one call of next_id: the server's clock before and after, and the ID; or
+// of a range, up to last.
 type call struct {
 	start, end int64 // microseconds
-	id         pgid.ID
+	id, last   pgid.ID
 }
 
 // load draws perSession IDs in each of many sessions at once, with a query that takes
@@ -95,7 +96,7 @@ func checkRealTime(t *testing.T, calls [][]call) {
 		next := 0
 		for _, c := range starts {
 			for ; ends[next].end < c.start; next++ {
-				returned = max(returned, ends[next].id)
+				returned = max(returned, ends[next].id, ends[next].last)
 			}
 			if c.id <= returned {
 				t.Errorf("shard %d: %d was issued by a call that started after %d had been returned", shard, c.id, returned)
@@ -140,11 +141,7 @@ func TestUniqueAndOrdered(t *testing.T) {
 			}
 			checkNoLocks(t, db)
 
-			theirs, err := os.ReadFile("testdata/instagram.sql")
-			if err != nil {
-				t.Fatal(err)
-			}
-			db.Exec(t, string(theirs))
+			db.Exec(t, bench.Instagram())
 			start = time.Now()
 			repeated := duplicates(load(t, db, c.sessions, c.perSession, theirsQuery))
 			t.Logf("%d IDs: none twice, %.0f a second; Instagram's published function: %d twice, %.0f a second",
@@ -173,7 +170,7 @@ func TestUniqueAcrossRoundTrips(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				calls[i] = append(calls[i], call{start, time.Since(begin).Nanoseconds(), id})
+				calls[i] = append(calls[i], call{start: start, end: time.Since(begin).Nanoseconds(), id: id})
 			}
 			return nil
 		})

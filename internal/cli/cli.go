@@ -71,13 +71,14 @@ else by PostgreSQL's own variables: PGHOST, PGPORT, PGDATABASE, PGUSER, PGSERVIC
   pgid shard create 0-15
   pgid next --shard 5 --count 3
   pgid decode 242904336634483712
-  pgid demo`,
+  pgid demo
+  pgid bench`,
 		Version:                    version(),
 		SilenceUsage:               true,
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
 	},
-		a.migrate(), a.shard(), a.next(), a.decode(), a.demo())
+		a.migrate(), a.shard(), a.next(), a.decode(), a.demo(), a.bench())
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		var bad *pflag.InvalidValueError

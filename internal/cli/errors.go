@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/nextid/postgres-ids/internal/demo"
+	"github.com/nextid/postgres-ids/internal/tempdb"
 	"github.com/nextid/postgres-ids/pgid"
 )
 
@@ -36,7 +36,7 @@ func errorLine(err error) string {
 // interruptedLine is what is left to say when the user has stopped the command. The
 // error itself is a consequence of that, unless something stayed behind.
 func interruptedLine(err error) string {
-	var left *demo.CleanupError
+	var left *tempdb.CleanupError
 	if errors.As(err, &left) {
 		return "pgid: interrupted: " + unprefixed(fold(left.Error()))
 	}

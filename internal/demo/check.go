@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/nextid/postgres-ids/internal/display"
 	"github.com/nextid/postgres-ids/pgid"
 )
 
@@ -61,21 +62,21 @@ func (d *demo) check(ctx context.Context, conn *pgx.Conn, w *written) ([]check, 
 	lead := d.settings.Limits.MaxLead.Milliseconds()
 	return []check{
 		{rows == distinct && rows == d.Rows, "no ID twice",
-			fmt.Sprintf("%s rows in %d tables, %s distinct IDs", count(rows), shardCount, count(distinct))},
+			fmt.Sprintf("%s rows in %d tables, %s distinct IDs", display.Count(rows), shardCount, display.Count(distinct))},
 		{f.received == 0 && f.rows == w.rows() && perShardRight, "nothing lost",
-			fmt.Sprintf("%s IDs received by the sessions, %s differ from the tables", count(w.rows()), count(f.received))},
+			fmt.Sprintf("%s IDs received by the sessions, %s differ from the tables", display.Count(w.rows()), display.Count(f.received))},
 		{f.shard == 0, "shard in the ID",
-			fmt.Sprintf("%s IDs held against their table's shard, %s carry another", count(f.rows), count(f.shard))},
+			fmt.Sprintf("%s IDs held against their table's shard, %s carry another", display.Count(f.rows), display.Count(f.shard))},
 		{disorder == 0, "order",
-			fmt.Sprintf("%s times a session received a shard's next ID, %s not larger", count(pairs), count(disorder))},
+			fmt.Sprintf("%s times a session received a shard's next ID, %s not larger", display.Count(pairs), display.Count(disorder))},
 		{f.early == 0 && f.late == 0, "time",
-			fmt.Sprintf("%s IDs, %s before the writing, %s more than %d ms after it", count(f.rows), count(f.early), count(f.late), lead)},
+			fmt.Sprintf("%s IDs, %s before the writing, %s more than %d ms after it", display.Count(f.rows), display.Count(f.early), display.Count(f.late), lead)},
 		{f.decoded == 0, "decode",
-			fmt.Sprintf("%s rows decoded in SQL and in Go, %s differ", count(f.rows), count(f.decoded))},
+			fmt.Sprintf("%s rows decoded in SQL and in Go, %s differ", display.Count(f.rows), display.Count(f.decoded))},
 		{f.encoded == 0, "encode",
-			fmt.Sprintf("%s rows encoded from their parts in SQL and in Go, %s differ", count(f.rows), count(f.encoded))},
+			fmt.Sprintf("%s rows encoded from their parts in SQL and in Go, %s differ", display.Count(f.rows), display.Count(f.encoded))},
 		{differ == 0, "one law",
-			fmt.Sprintf("Go's Generator, given the clock of %s SQL draws, drew %s other IDs", count(drawn), count(differ))},
+			fmt.Sprintf("Go's Generator, given the clock of %s SQL draws, drew %s other IDs", display.Count(drawn), display.Count(differ))},
 	}, shards, nil
 }
 

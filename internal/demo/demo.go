@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/nextid/postgres-ids/internal/display"
+	"github.com/nextid/postgres-ids/internal/tempdb"
 	"github.com/nextid/postgres-ids/migrations"
 	"github.com/nextid/postgres-ids/pgid"
 )
@@ -28,57 +30,42 @@ const (
 	shardCount   = 4
 	sessionCount = 8
 	defaultRows  = 200_000
-
-	clearLine = "\r\x1b[K" // of a terminal
 )
 
 // ErrFailed is returned by [Run] when a check failed.
 var ErrFailed = errors.New("pgid: the demo found a broken promise: see the checks marked FAILED")
 
-// A CleanupError says what [Run] could not remove.
-type CleanupError struct {
-	What string
-	Err  error
-}
-
-func (e *CleanupError) Error() string {
-	return fmt.Sprintf("%s could not be removed, remove it by hand: %v", e.What, e.Err)
-}
-
-func (e *CleanupError) Unwrap() error { return e.Err }
-
 // Run runs the demo. Whatever happens, the end of ctx included, it removes what it
-// has made. It returns [ErrFailed] when a check failed, and a *[CleanupError], on top
-// of any other error, when something stayed behind.
+// has made. It returns [ErrFailed] when a check failed, and a
+// *[tempdb.CleanupError], on top of any other error, when something stayed behind.
 func Run(ctx context.Context, opts Options) (err error) {
 	if opts.Rows == 0 {
 		opts.Rows = defaultRows
 	}
-	d := &demo{Options: opts}
-	if d.Progress != nil && opts.URL == "" { // seconds, and a download where PostgreSQL is not installed
-		_, _ = fmt.Fprint(d.Progress, "starting a throwaway server")
+	d := &demo{Options: opts, line: display.NewLine(opts.Progress)}
+	if opts.URL == "" { // seconds, and a download where PostgreSQL is not installed
+		d.line.Show("starting a throwaway server")
 	}
-	place, err := openPlace(ctx, opts.URL)
-	if d.Progress != nil {
-		_, _ = fmt.Fprint(d.Progress, clearLine)
-	}
+	temp, err := tempdb.Open(ctx, opts.URL, "demo")
+	d.line.Clear()
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if left := place.close(ctx); left != nil {
+		if left := temp.Close(ctx); left != nil {
 			err = errors.Join(err, left)
 			return
 		}
-		d.step("Clean up", "%s", place.removed)
+		d.step("Clean up", "%s", temp.Removed)
 	}()
-	d.step("Server", "%s", place.origin)
-	return d.run(ctx, place.url)
+	d.step("Server", "%s", temp.Origin)
+	return d.run(ctx, temp.URL)
 }
 
 // demo is one run.
 type demo struct {
 	Options
+	line     *display.Line // progress
 	url      string
 	settings pgid.Settings
 }
@@ -107,7 +94,7 @@ func (d *demo) run(ctx context.Context, url string) error {
 		return err
 	}
 	d.step("Write", "%s rows by %d sessions at once in %.1f s: %s IDs a second, as the writers see it",
-		count(w.rows()), sessionCount, w.took.Seconds(), count(int(float64(w.rows())/w.took.Seconds())))
+		display.Count(w.rows()), sessionCount, w.took.Seconds(), display.Count(int(float64(w.rows())/w.took.Seconds())))
 
 	checks, shards, err := d.check(ctx, conn, w)
 	if err != nil {
@@ -161,13 +148,4 @@ func allPhotos() string {
 // step announces a step that is done, and its result.
 func (d *demo) step(name, format string, args ...any) {
 	_, _ = fmt.Fprintf(d.Out, "%-10s%s\n", name, fmt.Sprintf(format, args...))
-}
-
-// count is a number with its thousands set apart.
-func count(n int) string {
-	digits := fmt.Sprint(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
 }

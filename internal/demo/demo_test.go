@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/nextid/postgres-ids/internal/pgtest"
+	"github.com/nextid/postgres-ids/internal/tempdb"
 	"github.com/nextid/postgres-ids/pgid"
 )
 
@@ -97,7 +98,7 @@ func TestThrowawayServerInterrupted(t *testing.T) {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v, want that of the context", err)
 			}
-			if left := new(CleanupError); errors.As(err, &left) {
+			if left := new(tempdb.CleanupError); errors.As(err, &left) {
 				t.Error(left)
 			}
 			assertEmpty(t, dir)
@@ -237,20 +238,5 @@ func TestChecksCanFail(t *testing.T) {
 				t.Errorf("failed: %q, want %q", got, want)
 			}
 		})
-	}
-}
-
-func TestWithDatabase(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ given, want string }{
-		{"postgres://u:p@h:1/db?sslmode=disable", "postgres://u:p@h:1/temp?sslmode=disable"},
-		{"postgres://u:p%2F@h", "postgres://u:p%2F@h/temp"},
-		{"postgresql:///db?host=/tmp&dbname=other", "postgresql:///temp?host=%2Ftmp"},
-		{"host=h dbname=db user=u", "host=h dbname=db user=u dbname=temp"},
-	}
-	for _, test := range tests {
-		if got, err := withDatabase(test.given, "temp"); err != nil || got != test.want {
-			t.Errorf("%s: %s, %v, want %s", test.given, got, err, test.want)
-		}
 	}
 }

@@ -22,7 +22,7 @@ func (d *demo) report(ctx context.Context, conn *pgx.Conn, checks []check, shard
 	perShard := display.NewTable("shard", "rows", "first ID", "last ID", "first time", "last time")
 	for i, s := range shards {
 		perShard.AppendRow(table.Row{
-			i, count(s.rows), s.first, s.last,
+			i, display.Count(s.rows), s.first, s.last,
 			d.settings.Layout.Time(s.first).Format("15:04:05.000"), d.settings.Layout.Time(s.last).Format("15:04:05.000"),
 		})
 	}

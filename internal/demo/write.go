@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nextid/postgres-ids/internal/display"
 	"github.com/nextid/postgres-ids/pgid"
 )
 
@@ -144,7 +145,7 @@ func (s *session) insert(ctx context.Context, conn *pgx.Conn, shard pgid.Shard, 
 
 // watch shows how many rows there are until the returned function is called.
 func (d *demo) watch(total *atomic.Int64) (stop func()) {
-	if d.Progress == nil {
+	if d.line == nil {
 		return func() {}
 	}
 	done, gone := make(chan struct{}), make(chan struct{})
@@ -153,10 +154,10 @@ func (d *demo) watch(total *atomic.Int64) (stop func()) {
 		for {
 			select {
 			case <-done:
-				_, _ = fmt.Fprint(d.Progress, clearLine)
+				d.line.Clear()
 				return
 			case <-time.After(100 * time.Millisecond):
-				_, _ = fmt.Fprintf(d.Progress, "\r%s of %s rows", count(int(total.Load())), count(d.Rows))
+				d.line.Show("%s of %s rows", display.Count(int(total.Load())), display.Count(d.Rows))
 			}
 		}
 	}()

@@ -1,4 +1,6 @@
-package demo
+// Package tempdb gives a command a database of its own, which goes when the command
+// ends: on a server that the user named, or on a throwaway one.
+package tempdb
 
 import (
 	"context"
@@ -16,31 +18,46 @@ import (
 	"github.com/nextid/postgres-ids/internal/localpg"
 )
 
-// A place is a database of the demo's own.
-type place struct {
-	origin  string // for people to read
-	url     string // of the database
-	removed string // what close has removed
-	remove  func(context.Context) error
+// A Database is a command's own.
+type Database struct {
+	URL     string // of the database
+	Origin  string // its server, for people to read
+	Removed string // what Close has removed, for people to read
+
+	remove func(context.Context) error
 }
 
-// openPlace makes a temporary database on the server of serverURL, or starts a
-// throwaway server if that is empty.
-func openPlace(ctx context.Context, serverURL string) (*place, error) {
+// A CleanupError says what could not be removed.
+type CleanupError struct {
+	What string
+	Err  error
+}
+
+func (e *CleanupError) Error() string {
+	return fmt.Sprintf("%s could not be removed, remove it by hand: %v", e.What, e.Err)
+}
+
+func (e *CleanupError) Unwrap() error { return e.Err }
+
+// Open makes a temporary database on the server of serverURL, or starts a throwaway
+// server if that is empty. Its name starts with pgid_ and the command's name. The
+// caller closes it.
+func Open(ctx context.Context, serverURL, command string) (*Database, error) {
 	if serverURL == "" {
 		return startServer(ctx)
 	}
-	return createDatabase(ctx, serverURL)
+	return createDatabase(ctx, serverURL, command)
 }
 
-// close removes the place. It has a time of its own: ctx may have ended.
-func (p *place) close(ctx context.Context) error {
+// Close removes the database, and returns a *[CleanupError] if it stays behind. It
+// has a time of its own: ctx may have ended.
+func (d *Database) Close(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer stop()
-	return p.remove(ctx)
+	return d.remove(ctx)
 }
 
-func startServer(ctx context.Context) (*place, error) {
+func startServer(ctx context.Context) (*Database, error) {
 	server, err := localpg.Start(localpg.Options{})
 	if ctx.Err() != nil { // it takes no context: an interrupt shows only now
 		if err == nil {
@@ -51,10 +68,10 @@ func startServer(ctx context.Context) (*place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: name a server to use instead, with --database-url or PGID_DATABASE_URL", err)
 	}
-	return &place{
-		origin:  server.Origin + " (a throwaway server)",
-		url:     server.URL(),
-		removed: "throwaway server stopped and removed",
+	return &Database{
+		Origin:  server.Origin + " (a throwaway server)",
+		URL:     server.URL(),
+		Removed: "throwaway server stopped and removed",
 		remove: func(context.Context) error {
 			if err := server.Stop(); err != nil {
 				return &CleanupError{What: "the throwaway server in " + server.Dir(), Err: err}
@@ -64,12 +81,12 @@ func startServer(ctx context.Context) (*place, error) {
 	}, nil
 }
 
-func createDatabase(ctx context.Context, serverURL string) (*place, error) {
-	name, err := randomName()
+func createDatabase(ctx context.Context, serverURL, command string) (*Database, error) {
+	name, err := randomName(command)
 	if err != nil {
 		return nil, err
 	}
-	demoURL, err := withDatabase(serverURL, name)
+	tempURL, err := withDatabase(serverURL, name)
 	if err != nil {
 		return nil, err
 	}
@@ -86,17 +103,17 @@ func createDatabase(ctx context.Context, serverURL string) (*place, error) {
 	_, err = conn.Exec(whole, "CREATE DATABASE "+name)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "42501" {
-		return nil, fmt.Errorf("the demo works in a temporary database, and role %q may not create one: "+
-			"use a role with CREATEDB, or give neither --database-url nor PGID_DATABASE_URL to get a throwaway server: %w", conn.Config().User, err)
+		return nil, fmt.Errorf("the %s works in a temporary database, and role %q may not create one: "+
+			"use a role with CREATEDB, or give neither --database-url nor PGID_DATABASE_URL to get a throwaway server: %w", command, conn.Config().User, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create a temporary database: %w", err)
 	}
-	return &place{
-		origin: fmt.Sprintf("PostgreSQL %s at %s:%d, temporary database %s",
+	return &Database{
+		Origin: fmt.Sprintf("PostgreSQL %s at %s:%d, temporary database %s",
 			conn.PgConn().ParameterStatus("server_version"), conn.Config().Host, conn.Config().Port, name),
-		url:     demoURL,
-		removed: "temporary database dropped",
+		URL:     tempURL,
+		Removed: "temporary database dropped",
 		remove:  func(ctx context.Context) error { return dropDatabase(ctx, serverURL, name) },
 	}, nil
 }
@@ -113,12 +130,12 @@ func dropDatabase(ctx context.Context, serverURL, name string) error {
 	return nil
 }
 
-func randomName() (string, error) {
+func randomName(command string) (string, error) {
 	var b [6]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		return "", err
 	}
-	return "pgid_demo_" + hex.EncodeToString(b[:]), nil
+	return "pgid_" + command + "_" + hex.EncodeToString(b[:]), nil
 }
 
 // withDatabase is a connection string that differs from the given one in its
