@@ -6,7 +6,7 @@ GO      ?= go
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 TESTSUM := gotest.tools/gotestsum@v1.13.0
 
-.PHONY: help build demo test proof bench bench-go figures charts fuzz lint images clean
+.PHONY: help build demo test proof mix bench bench-go figures charts fuzz lint images clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: ## run all tests, with the race detector
 
 proof: ## run what shows that the SQL keeps its promises, and agrees with Go
 	$(GO) run $(TESTSUM) --format pkgname --format-hide-empty-pkg -- -count=1 -timeout 15m . ./migrations
+
+mix: ## 5 million IDs from every way to draw, in several processes, on shared shards
+	PGID_TEST_MIX=5000000 $(GO) test -count=1 -v -run '^TestMix$$' -timeout 15m .
 
 # On the server that tests use; PGID_TEST_VERSION picks a version there.
 bench: ## pgid beside nextval, Instagram's function and UUIDs, and what it has to meet

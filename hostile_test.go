@@ -26,6 +26,12 @@ func TestCallerWithInsertAlone(t *testing.T) {
 	if err != nil {
 		t.Errorf("next_id: %v", err)
 	}
+	if _, err := pgid.NewClient(conn).Reserve(t.Context(), 5, 100); err != nil {
+		t.Errorf("reserve: %v", err)
+	}
+	if _, err := conn.Exec(t.Context(), "INSERT INTO photo (id, n) SELECT pgid.next_ids(5, 100), 1"); err != nil {
+		t.Errorf("INSERT of next_ids: %v", err)
+	}
 	for _, sql := range []string{
 		"SELECT * FROM pgid.decode($1)", "SELECT pgid.make_id(pgid.id_time($1), pgid.id_shard($1), pgid.id_seq($1))",
 		"SELECT pgid.min_id(pgid.id_time($1)), pgid.max_id(pgid.id_time($1))",
@@ -42,6 +48,8 @@ func TestCallerWithInsertAlone(t *testing.T) {
 		"SELECT last_value FROM pgid.base_5", "SELECT nextval('pgid.counter_none')", "ALTER SEQUENCE pgid.counter_5 CACHE 100",
 		"DROP SEQUENCE pgid.counter_5", "SELECT pgid.create_shard(6)", "SELECT pgid.create_shards(6, 7)",
 		"SELECT pgid.next_id_slow(5, 0, 0)", "SELECT pgid.raise_shard(5, 1 << 49)", "SELECT pgid.add_shard(9, NULL)",
+		"SELECT pgid.reserve_ticks(5, 1)", "SELECT pgid.wait_or_refuse(5, 0, 0)", "SELECT pgid.refuse_count(0)", "SELECT pgid.configure()",
+		"SELECT pgid.configure(max_lead_ms => 5)", "SELECT pgid.clock()", "SELECT pgid.is_refused(0, 0)", "SELECT pgid.last_ms()",
 		"SELECT pgid.refresh_lookup()", "SELECT pgid.draw(0, 5)", "SELECT pgid.read_base(5)", "SELECT * FROM pgid.shard_status",
 		"SELECT * FROM pgid.shard", "INSERT INTO pgid.shard (shard) VALUES (9)", "CREATE TABLE pgid.mine ()",
 		"CREATE FUNCTION pgid.next_id(bigint) RETURNS bigint LANGUAGE sql RETURN 1",
@@ -55,7 +63,7 @@ func TestCallerWithInsertAlone(t *testing.T) {
 		WHERE pronamespace = 'pgid'::regnamespace AND has_function_privilege('`+role+`', oid, 'EXECUTE')`)
 	want := []string{
 		"decode", "epoch_ms", "id_seq", "id_shard", "id_time", "make_id", "max_id", "max_lead_ms", "max_wait_ms", "min_id",
-		"next_id", "refuse_seq", "refuse_shard", "refuse_time", "settings", "time_ms", "version",
+		"next_id", "next_ids", "refuse_seq", "refuse_shard", "refuse_time", "reserve", "settings", "time_ms", "version",
 	}
 	if !slices.Equal(open, want) {
 		t.Errorf("open to anyone: %v\nwant %v", open, want)
@@ -98,7 +106,7 @@ func TestHostileSearchPath(t *testing.T) {
 		"nextval(regclass)", "nextval(text)", "setval(regclass, bigint)", "pg_sequence_last_value(regclass)", "clock_timestamp()", "now()",
 		"date_part(text, timestamptz)", "abs(bigint)", "to_regclass(text)", "to_timestamp(double precision)", "pg_sleep(double precision)",
 		"pg_sleep(numeric)", "pg_try_advisory_xact_lock(integer, integer)", "current_setting(text, boolean)", "floor(numeric)", "format(text, integer)",
-		"extract(text, interval)", "int8(double precision)", "int4(text)",
+		"extract(text, interval)", "int8(double precision)", "int4(text)", "generate_series(bigint, bigint)", "count(bigint)",
 	} {
 		exec(fmt.Sprintf(`CREATE FUNCTION evil.%s RETURNS bigint LANGUAGE sql AS $$ SELECT evil.trap()::integer::bigint $$`, signature))
 	}
@@ -115,6 +123,8 @@ func TestHostileSearchPath(t *testing.T) {
 			"SELECT pgid.next_id(5)", "SELECT pgid.next_id()", "INSERT INTO public.photo (n) VALUES (1) RETURNING id",
 			"SELECT pgid.next_id(5) FROM pg_catalog.pg_sleep(0.01)", // behind the clock: the slow path
 			"SELECT pg_catalog.max(pgid.next_id(5)) FROM pg_catalog.generate_series(1, 5000)",
+			"SELECT pg_catalog.max(id) FROM pgid.next_ids(5, 3000) AS id", "SELECT pgid.next_ids(5, 3000) AS id LIMIT 1",
+			"SELECT last FROM pgid.reserve(5, 3000)", "SELECT first FROM pgid.reserve(5, 1), pg_catalog.pg_sleep(0.01)",
 		} {
 			var id pgid.ID
 			if err := conn.QueryRow(t.Context(), sql).Scan(&id); err != nil || id <= last || id.Shard() != 5 {
@@ -123,6 +133,7 @@ func TestHostileSearchPath(t *testing.T) {
 			last = id
 		}
 		for sql, want := range map[string]string{
+			"SELECT pgid.next_ids(77, 1)": "ID002", "SELECT pgid.next_ids(5, 0)": "22023", "SELECT pgid.reserve(8192, 1)": "22023",
 			"SELECT pgid.next_id(77)": "ID002", "SELECT pgid.next_id(8192)": "22023", "SELECT pgid.next_id(NULL)": "22004",
 			"SELECT pgid.make_id(pg_catalog.now(), 9000, 0)": "22023", "SELECT pgid.min_id('infinity')": "22008",
 		} {
@@ -184,7 +195,10 @@ func TestOperatorPlantedBeforeInstall(t *testing.T) {
 		}
 		db.Exec(t, "SELECT pgid.create_shard(5, pgid.min_id(now()))")
 		db.Exec(t, "SELECT pgid.next_id(5), pgid.make_id(now(), 1, 2), pgid.decode(3) FROM generate_series(1, 100)")
+		db.Exec(t, "SELECT max(id) FROM pgid.next_ids(5, 2000) AS id")
+		db.Exec(t, "SELECT last FROM pgid.reserve(5, 2000)")
 		db.Exec(t, "SELECT * FROM pgid.shard_status")
+		db.Exec(t, "SELECT pgid.configure(50, 500)")
 		if n := pgtest.Query[int](t, db, `SELECT count(*) FROM pg_depend AS d JOIN pg_operator AS o ON d.refclassid = 'pg_operator'::regclass AND d.refobjid = o.oid
 			JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid WHERE p.pronamespace = 'pgid'::regnamespace`); n > 0 {
 			t.Errorf("%s: %d functions depend on a planted operator", name, n)
@@ -206,6 +220,8 @@ func TestDefaultPrivileges(t *testing.T) {
 	conn := pgtest.Connect(t, db.As(role))
 	for _, sql := range []string{
 		"SELECT nextval('pgid.counter_5')", "SELECT setval('pgid.base_6', 1)", "SELECT nextval('pgid.counter_none')",
+		"SELECT pgid.reserve_ticks(5, 1)", "SELECT pgid.configure(max_lead_ms => 5)", "SELECT pgid.clock()", "SELECT pgid.last_ms()",
+		"SELECT pgid.is_refused(1, 1)", "SELECT pgid.wait_or_refuse(5, 1, 1)", "SELECT pgid.refuse_count(1)",
 		"SELECT pgid.create_shard(7)", "DELETE FROM pgid.shard", "SELECT * FROM pgid.shard_status", "CREATE TABLE pgid.mine ()",
 	} {
 		if _, err := conn.Exec(t.Context(), sql); state(err) != "42501" {

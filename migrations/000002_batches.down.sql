@@ -32,19 +32,6 @@ RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN (date_part('epoch', clock_timestamp()) * 1000000)::bigint / 1000 - pgid.epoch_ms();
 
--- Steps 3 and 4: may this tick be issued as it is? True when its lead is 0 to
--- max_lead ms, it is within the format, and base has not moved. One reading of the
--- clock serves both ends of the lead: |x - half| <= half is 0 <= x <= 2 * half; the one
--- tick that this leaves out goes the slow way. Whether the clock or base is read first
--- does not matter: both are read after the draw. (2^50 is the end of ticks.)
-CREATE OR REPLACE FUNCTION pgid.is_issuable(tick bigint, base bigint, shard integer)
-RETURNS boolean
-LANGUAGE sql VOLATILE
-RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms()::bigint * 512 + 511))
-          <= pgid.max_lead_ms()::bigint * 512 + 511
-   AND tick < 1125899906842624
-   AND base = pgid.read_base(shard);
-
 -- The slow path: whatever next_id could not issue at once. It is given the tick
 -- that next_id drew, and the base from before that draw.
 --

@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -53,9 +54,8 @@ func TestBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	latest, err := migrations.Latest()
-	if err != nil || len(names) != 2*int(latest) {
-		t.Fatalf("%d files for %d steps: %v", len(names), latest, err)
+	if last, err := migrations.Latest(); err != nil || last != latest || len(names) != 2*latest {
+		t.Fatalf("%d files for %d steps: %v", len(names), last, err)
 	}
 	transaction := regexp.MustCompile(`(?im)^\s*(begin|commit|rollback|start transaction)\s*;`)
 	for _, name := range names {
@@ -69,10 +69,6 @@ func TestBundle(t *testing.T) {
 func TestUpDownUp(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)
-	latest, err := migrations.Latest()
-	if err != nil {
-		t.Fatal(err)
-	}
 	if v := version(t, db); v != 0 {
 		t.Fatalf("version %d before anything", v)
 	}
@@ -126,8 +122,8 @@ func TestUpFromSeveralProcesses(t *testing.T) {
 		if err := group.Wait(); err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
-		if latest, err := migrations.Latest(); err != nil || version(t, db) != latest {
-			t.Errorf("round %d: version %d, want %d, %v", round, version(t, db), latest, err)
+		if v := version(t, db); v != latest {
+			t.Errorf("round %d: version %d, want %d", round, v, latest)
 		}
 	}
 }
@@ -201,10 +197,10 @@ func TestDirty(t *testing.T) {
 			db := prepare(t)
 			stands := uint(0)
 			if name == "step committed" {
-				stands = 1
+				stands = latest
 			}
 			err := migrations.Up(t.Context(), db.URL)
-			want := map[uint]string{0: "migrate force 0", 1: "migrate force 1"}[stands]
+			want := fmt.Sprintf("migrate force %d", stands)
 			if !errors.Is(err, migrations.ErrDirty) || !strings.Contains(err.Error(), want) {
 				t.Fatalf("up: %v, want ErrDirty with «%s»", err, want)
 			}
@@ -217,7 +213,7 @@ func TestDirty(t *testing.T) {
 			if err := migrations.Up(t.Context(), db.URL); err != nil {
 				t.Fatal(err)
 			}
-			if v := version(t, db); v != 1 {
+			if v := version(t, db); v != latest {
 				t.Errorf("version %d", v)
 			}
 		})
@@ -233,7 +229,7 @@ func TestAdoptsAnInstallationWithoutRecord(t *testing.T) {
 	db := pgtest.New(t)
 	db.Exec(t, "DROP TABLE "+migrations.Table)
 	db.Exec(t, "SELECT pgid.create_shard(5)")
-	if v := version(t, db); v != 1 {
+	if v := version(t, db); v != latest {
 		t.Errorf("version %d before", v)
 	}
 	if err := migrations.Up(t.Context(), db.URL); err != nil {
@@ -329,15 +325,11 @@ func TestFilesGiveTheSearchPathBack(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)
 	db.Exec(t, "CREATE TABLE bookkeeping (version text)")
-	for _, name := range []string{"000001_core.up.sql", "000001_core.down.sql"} {
-		step, err := fs.ReadFile(migrations.FS, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		db.Exec(t, "BEGIN; "+string(step)+"; INSERT INTO bookkeeping VALUES ('"+name+"'); COMMIT")
+	for _, name := range []string{"000001_core.up.sql", "000002_batches.up.sql", "000002_batches.down.sql", "000001_core.down.sql"} {
+		db.Exec(t, "BEGIN; "+step(t, name)+"; INSERT INTO bookkeeping VALUES ('"+name+"'); COMMIT")
 	}
-	if n := pgtest.Query[int](t, db, "SELECT count(*) FROM bookkeeping"); n != 2 {
-		t.Errorf("%d steps, want 2", n)
+	if n := pgtest.Query[int](t, db, "SELECT count(*) FROM bookkeeping"); n != 2*latest {
+		t.Errorf("%d steps, want %d", n, 2*latest)
 	}
 }
 
@@ -366,7 +358,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	_ = holder.Close(t.Context())
 	db.Exec(t, "SELECT pgid.next_id(5)") // still there
-	if v := version(t, db); v != 1 {
+	if v := version(t, db); v != latest {
 		t.Errorf("version %d", v)
 	}
 	if err := migrations.Down(t.Context(), db.URL); err != nil {

@@ -8,11 +8,13 @@ RETURN clock_timestamp();
 
 -- The same in milliseconds since the epoch, floored. Negative before the epoch.
 --
--- Exact to the millisecond boundary: date_part gives seconds as a double, good to
--- 0.24 us until 2106; times a million, the cast rounds it to the microsecond that
--- the clock showed, and the division is between integers. extract() is exact by
--- itself, as a numeric, and 0.2 us slower.
+-- tstzrange_subdiff, which PostgreSQL has for its range types, is the cheapest way to
+-- make a number of a timestamp: the difference of two in seconds, as a double.
+-- Exact to the millisecond boundary: the double is good to 0.24 us until 2106; times
+-- a million, the cast rounds it to the microsecond that the clock showed, and the
+-- division is between integers.
 CREATE FUNCTION pgid.now_ms()
 RETURNS bigint
 LANGUAGE sql VOLATILE
-RETURN (date_part('epoch', pgid.clock()) * 1000000)::bigint / 1000 - pgid.epoch_ms();
+RETURN (tstzrange_subdiff(pgid.clock(), timestamptz '1970-01-01 00:00:00+00') * 1000000)::bigint / 1000
+     - pgid.epoch_ms();

@@ -31,20 +31,17 @@ RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN base + nextval(pgid.counter_sequence(shard));
 
--- Steps 3 and 4: may this tick be issued as it is? True when it is within the format
--- (2^50 is the end of ticks), its lead is 0 to max_lead ms, and base has not moved.
---
--- The clock is compared where it is cheapest, as a timestamp: before the end of the
--- tick's millisecond, and not more than max_lead before its start. Turning the clock
--- into a number costs more than reading it twice. Nor does it matter in which order
--- clock and base are read: each is read after the draw, and each bound is good for
--- the reading that it was held against. to_timestamp is exact here: see id_time.
+-- Steps 3 and 4: may this tick be issued as it is? True when its lead is 0 to
+-- max_lead ms, it is within the format, and base has not moved. One reading of the
+-- clock serves both ends of the lead: |x - half| <= half is 0 <= x <= 2 * half; the one
+-- tick that this leaves out goes the slow way. Whether the clock or base is read first
+-- does not matter: both are read after the draw. (2^50 is the end of ticks.)
 CREATE FUNCTION pgid.is_issuable(tick bigint, base bigint, shard integer)
 RETURNS boolean
 LANGUAGE sql VOLATILE
-RETURN tick < 1125899906842624
-   AND pgid.clock() <  to_timestamp(((tick >> 10) + (pgid.epoch_ms() + 1))::double precision / 1000)
-   AND pgid.clock() >= to_timestamp(((tick >> 10) + (pgid.epoch_ms() - pgid.max_lead_ms()))::double precision / 1000)
+RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms()::bigint * 512 + 511))
+          <= pgid.max_lead_ms()::bigint * 512 + 511
+   AND tick < 1125899906842624
    AND base = pgid.read_base(shard);
 
 -- The last millisecond to issue IDs in: 2^40 - 1.
@@ -166,7 +163,7 @@ $$;
 --
 -- Its time is the server's clock, or ahead of it by at most max_lead_ms. Call it
 -- from a column default: a role with INSERT on the table needs no other grant.
--- Cost: two readings of one sequence, a draw from another, two of the clock; no
+-- Cost: two readings of one sequence, a draw from another, one of the clock; no
 -- lock. Errors: as next_id_slow, which also does the waiting.
 --
 -- Three statements, as few as can be: each takes a snapshot of its own.

@@ -3,12 +3,14 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/nextid/postgres-ids/internal/pgtest"
+	"github.com/nextid/postgres-ids/pgid"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Run(m)) }
@@ -84,7 +86,7 @@ func TestArgumentErrors(t *testing.T) {
 		{"negative shards", []string{"shard", "create", "-1"}, []string{`"-1"`, "0 to 8191"}},
 		{"backwards", []string{"shard", "create", "3-1"}, []string{`"3-1"`, "1-3"}},
 		{"no version", []string{"migrate", "force"}, []string{"one version"}},
-		{"negative version", []string{"migrate", "force", "-1"}, []string{`"-1"`, "0 to 1"}},
+		{"negative version", []string{"migrate", "force", "-1"}, []string{`"-1"`, fmt.Sprintf("0 to %d", pgid.SchemaVersion)}},
 		{"no ID", []string{"decode"}, []string{"give an ID"}},
 		{"no database", []string{"next", "--shard", "5"}, []string{"--database-url", "PGID_DATABASE_URL"}},
 	}
@@ -99,12 +101,12 @@ func TestArgumentErrors(t *testing.T) {
 func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
 	version := run(t, nil, "", "--version").prints(t)
-	if !strings.HasPrefix(version, "pgid ") || !strings.Contains(version, "schema version 1") || strings.Count(version, "\n") != 1 {
+	if !strings.HasPrefix(version, "pgid ") || !strings.Contains(version, fmt.Sprintf("schema version %d,", pgid.SchemaVersion)) || strings.Count(version, "\n") != 1 {
 		t.Errorf("version %q", version)
 	}
 	for _, command := range []string{
 		"", "migrate", "migrate up", "migrate down", "migrate version", "migrate force",
-		"shard", "shard create", "shard list", "next", "decode", "demo",
+		"shard", "shard create", "shard list", "next", "decode", "demo", "bench", "bench insert", "bench growth",
 	} {
 		help := run(t, nil, "", append(strings.Fields(command), "--help")...).prints(t)
 		if !strings.Contains(help, "Examples:\n  ") || !strings.Contains(help, "--database-url URL") {

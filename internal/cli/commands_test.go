@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,12 +14,13 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)
 	env := map[string]string{"DATABASE_URL": db.URL}
+	latest := strconv.Itoa(pgid.SchemaVersion)
 	steps := []struct{ args, want string }{
 		{"migrate version", "0\n"},
-		{"migrate up", "the schema pgid has version 1\n"},
-		{"migrate up", "the schema pgid has version 1\n"},
-		{"migrate version", "1\n"},
-		{"migrate force 1", "the migration record says version 1\n"},
+		{"migrate up", "the schema pgid has version " + latest + "\n"},
+		{"migrate up", "the schema pgid has version " + latest + "\n"},
+		{"migrate version", latest + "\n"},
+		{"migrate force " + latest, "the migration record says version " + latest + "\n"},
 		{"migrate down", "the schema pgid is removed\n"},
 		{"migrate version", "0\n"},
 	}

@@ -65,7 +65,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		"hunter2",
 		"mysql://u:hunter2@127.0.0.1:1/db",
 	} {
-		for _, command := range [][]string{{"next", "--shard", "5"}, {"migrate", "up"}, {"demo"}} {
+		for _, command := range [][]string{{"next", "--shard", "5"}, {"migrate", "up"}, {"demo"}, {"bench"}} {
 			r := run(t, map[string]string{"PGID_DATABASE_URL": named}, "", command...)
 			r.fails(t)
 			if strings.Contains(r.errOut, "hunter2") {

@@ -83,7 +83,7 @@ func act(s state, i int, call Call, fault Fault, clock []int8, out emit) {
 	case tryLock, lockedRead, lockedDraw, lockedClock, catchUp, catchUpDraw, unlock:
 		actLocked(s, i, fault, clock, out)
 
-	case batchRead, batchDraw, batchClock, batchSet, batchCheck:
+	case batchBase, batchDrawn, batchClock, batchSet, batchCheck:
 		actBatch(s, i, call.Batch, fault, clock, out)
 
 	case raiseRead, raiseLast, raiseSet:
@@ -105,7 +105,7 @@ func beginCall(s state, i int, call Call, fault Fault, out emit) {
 	default:
 		c.at = raiseRead
 		if call.Batch > 0 {
-			c.at = batchRead
+			c.at = batchBase
 		}
 		s.lock(i, fault)
 	}
@@ -178,47 +178,60 @@ func actLocked(s state, i int, fault Fault, clock []int8, out emit) {
 	out(s, "")
 }
 
-// actBatch is reserve, under the lock that it began with.
+// actBatch is reserve_ticks, under the lock that it began with. It draws nothing from
+// the counter. How much room it leaves for others, pad, is a matter of speed: here it
+// is any of a few numbers, chosen anew in each round.
 func actBatch(s state, i int, k int8, fault Fault, clock []int8, out emit) {
 	c := &s.callers[i]
 	switch c.at {
-	case batchRead:
+	case batchBase:
 		c.base = s.base
-		c.at = batchDraw
+		c.at = batchDrawn
 
-	case batchDraw:
-		c.tick = c.base + s.nextval()
+	case batchDrawn:
+		c.tick = c.base + s.counter + 1
 		c.at = batchClock
 
 	case batchClock:
-		drawn := c.tick
 		for _, now := range clock {
-			next := s
-			c := &next.callers[i]
-			c.lag = max(0, now<<seqBits-drawn) + c.pad
-			c.tick = drawn + c.lag
-			c.at = batchSet
-			if lead(c.tick+k-1, now) > maxLead+maxWait {
-				next.leave(i) // ID001
+			for _, pad := range pads {
+				next := s
+				c := &next.callers[i]
+				c.lag = max(0, now<<seqBits-c.tick) + pad
+				c.tick += c.lag
+				c.at = batchSet
+				if lead(c.tick+k-1, now) > maxLead+maxWait {
+					next.leave(i) // ID001: nothing was drawn
+				}
+				out(next, "")
 			}
-			out(next, "")
 		}
 		return
 
 	case batchSet:
-		s.base = c.base + c.lag + k - 1
+		s.base = c.base + c.lag + k
+		if fault == ShortSet {
+			s.base--
+		}
 		c.at = batchCheck
 
 	case batchCheck:
-		n0 := c.tick - c.lag - c.base
-		if meanwhile := s.counter - n0; meanwhile == 0 || meanwhile < c.lag || fault == NoBatchCheck {
-			broken := s.issue(i, c.tick, k)
+		drawn := c.tick - c.lag - 1 - c.base
+		room := c.lag
+		if fault == LaxBatchCheck {
+			room++
+		}
+		if s.counter-drawn <= room || fault == NoBatchCheck {
+			first := c.tick
+			if fault == LowFirst {
+				first--
+			}
+			broken := s.issue(i, first, k)
 			out(s, broken)
 			return
 		}
-		c.pad = max(1, 2*c.pad)
 		c.base, c.tick, c.lag = 0, 0, 0
-		c.at = batchRead
+		c.at = batchBase
 	}
 	out(s, "")
 }

@@ -1,6 +1,6 @@
 // Package interleave searches every interleaving of a few callers of one shard for
-// a tick that is issued twice or out of order. It holds a model of sql/next_id.sql
-// and sql/shard.sql, and an exhaustive search over the model's states.
+// a tick that is issued twice or out of order. It holds a model of sql/next_id.sql,
+// sql/next_ids.sql and sql/shard.sql, and an exhaustive search over the model's states.
 //
 // # The model
 //
@@ -36,12 +36,12 @@
 //	unlock        next_id_slow  RAISE SQLSTATE 'IDEND': the rollback releases the lock
 //	slowRead      next_id_slow  base := ..., at the end of the loop
 //	slowDraw      next_id_slow  tick := ..., at the end of the loop
-//	decide        next_id_slow  lead := (tick >> 10) - now_ms: issue or ID001
-//	batchRead     reserve       read base, under the lock that begin took
-//	batchDraw     reserve       n0 := nextval(counter)
-//	batchClock    reserve       lag, and the lead of the last tick: go on or ID001
-//	batchSet      reserve       setval(base, base + lag + k - 1)
-//	batchCheck    reserve       n1 := last value of counter: keep, or repeat with a pad
+//	decide        next_id_slow  wait_or_refuse(shard, tick, now_ms): issue or ID001
+//	batchBase     reserve_ticks base := pg_sequence_last_value(base_seq), under the lock that begin took
+//	batchDrawn    reserve_ticks drawn := pg_sequence_last_value(counter_seq)
+//	batchClock    reserve_ticks now_ms, lag, first, last; EXIT WHEN pgid.is_refused(last, now_ms)
+//	batchSet      reserve_ticks setval(base_seq, base + lag + count)
+//	batchCheck    reserve_ticks EXIT WHEN meanwhile <= lag
 //	raiseRead     raise_shard   base := pg_sequence_last_value(base_seq), under the lock
 //	raiseLast     raise_shard   lag := tick - (base + last value of counter)
 //	raiseSet      raise_shard   setval(base_seq, base + lag)
@@ -61,8 +61,11 @@ const (
 	maxWait = 1 // milliseconds
 )
 
+// pads are the numbers of ticks that a batch may leave free for others.
+var pads = [...]int8{0, 3}
+
 // A Call is one call that a caller makes. Exactly one kind: the zero Call is
-// next_id, Batch > 0 is reserve, Raise > 0 is raise_shard.
+// next_id, Batch > 0 is reserve_ticks, Raise > 0 is raise_shard.
 type Call struct {
 	Batch int8 // how many ticks to reserve
 	Raise int8 // the tick to raise the shard past
@@ -73,10 +76,13 @@ type Fault uint8
 
 // The faults, each of which the search must find.
 const (
-	NoSecondRead Fault = iota + 1 // issue without comparing base before and after the draw
-	NoLock                        // change base without the lock
-	NoBatchCheck                  // keep a batch without looking for draws meanwhile
-	StaleBase                     // catch up from the base that was read before taking the lock
+	NoSecondRead  Fault = iota + 1 // issue without comparing base before and after the draw
+	NoLock                         // change base without the lock
+	StaleBase                      // catch up from the base that was read before taking the lock
+	NoBatchCheck                   // keep a batch without looking for draws meanwhile
+	LaxBatchCheck                  // keep it with one draw meanwhile more than it left room for
+	LowFirst                       // begin it one tick too early
+	ShortSet                       // raise base by one tick less than the batch is long
 )
 
 // at says which action a caller takes next.
@@ -99,8 +105,8 @@ const (
 	slowRead
 	slowDraw
 	decide
-	batchRead
-	batchDraw
+	batchBase
+	batchDrawn
 	batchClock
 	batchSet
 	batchCheck
@@ -112,7 +118,7 @@ const (
 
 var atNames = [atEnd]string{
 	"begin", "fastDraw", "fastClock", "fastCheck", "slowCheck", "slowClock", "tryLock", "lockedRead", "lockedDraw",
-	"lockedClock", "catchUp", "catchUpDraw", "unlock", "slowRead", "slowDraw", "decide", "batchRead", "batchDraw",
+	"lockedClock", "catchUp", "catchUpDraw", "unlock", "slowRead", "slowDraw", "decide", "batchBase", "batchDrawn",
 	"batchClock", "batchSet", "batchCheck", "raiseRead", "raiseLast", "raiseSet",
 }
 
@@ -124,9 +130,8 @@ type caller struct {
 	holds bool // the lock
 	floor int8 // the largest tick that had returned when the call began
 	base  int8
-	tick  int8 // base + n; for a batch the first tick of the range
+	tick  int8 // base + n; for a batch the first tick of its range
 	lag   int8 // how much to add to base
-	pad   int8 // of a batch
 }
 
 // rank orders callers, for the search to tell states apart that differ in more than
@@ -137,7 +142,7 @@ func (c caller) rank() uint64 {
 		rank ^= 1
 	}
 	rank = rank<<8 | uint64(c.at)
-	for _, register := range [...]int8{c.floor, c.base, c.tick, c.lag, c.pad} {
+	for _, register := range [...]int8{c.floor, c.base, c.tick, c.lag} {
 		rank = rank<<8 | uint64(uint8(register))
 	}
 	return rank

@@ -24,11 +24,13 @@ func TestSearch(t *testing.T) {
 		atLeast  int // states: a little less than there are
 	}{
 		{"three single calls", Scenario{Programs: [][]Call{single, single, single}}, 300_000},
-		{"two single calls and a batch", Scenario{Programs: [][]Call{single, single, batch}}, 1_200_000},
+		{"two single calls and a batch", Scenario{Programs: [][]Call{single, single, batch}}, 2_000_000},
+		{"two batches and a single call", Scenario{Programs: [][]Call{batch, batch, single}}, 160_000},
 		{"two single calls and a raise", Scenario{Programs: [][]Call{single, single, raise}}, 80_000},
 		{"two callers of two calls", Scenario{Programs: [][]Call{twice, twice}}, 250_000},
 		{"callers die", Scenario{Programs: [][]Call{twice, twice}, Deaths: true}, 490_000},
-		{"a batch among callers that die", Scenario{Programs: [][]Call{twice, {{Batch: 3}, {}}}, Deaths: true}, 1_150_000},
+		{"a batch among callers that die", Scenario{Programs: [][]Call{twice, {{Batch: 3}, {}}}, Deaths: true}, 1_600_000},
+		{"the server crashes on a batch", Scenario{Programs: [][]Call{twice, {{Batch: 3}}}, Crashes: 1, Jump: 1}, 550_000},
 		{"the server crashes", Scenario{Programs: [][]Call{twice, twice}, Crashes: 1, Jump: 2}, 690_000},
 	}
 	var taken [atEnd]int
@@ -63,18 +65,23 @@ func TestFaults(t *testing.T) {
 		name     string
 		fault    Fault
 		programs [][]Call
+		clock    []int8
 	}{
-		{"no second read of base", NoSecondRead, [][]Call{single, single, single}},
-		{"no second read of base, two callers", NoSecondRead, [][]Call{twice, twice}},
-		{"catch up without the lock", NoLock, [][]Call{single, single, single}},
-		{"batch without the lock", NoLock, [][]Call{single, single, batch}},
-		{"raise without the lock", NoLock, [][]Call{single, single, raise}},
-		{"batch without a look at the counter", NoBatchCheck, [][]Call{single, single, batch}},
-		{"catch up from the base before the lock", StaleBase, [][]Call{single, single, single}},
+		{"no second read of base", NoSecondRead, [][]Call{single, single, single}, clock},
+		{"no second read of base, two callers", NoSecondRead, [][]Call{twice, twice}, clock},
+		{"catch up without the lock", NoLock, [][]Call{single, single, single}, clock},
+		{"batch without the lock", NoLock, [][]Call{single, single, batch}, clock},
+		{"raise without the lock", NoLock, [][]Call{single, single, raise}, clock},
+		{"two batches without the lock", NoLock, [][]Call{batch, batch}, clock},
+		{"batch without a look at the counter", NoBatchCheck, [][]Call{single, single, batch}, clock},
+		{"batch with room for one draw less than it takes", LaxBatchCheck, [][]Call{single, single, batch}, clock},
+		{"batch from one tick below", LowFirst, [][]Call{single, batch}, []int8{1}},
+		{"base raised by one tick less than the batch", ShortSet, [][]Call{single, batch}, clock},
+		{"catch up from the base before the lock", StaleBase, [][]Call{single, single, single}, clock},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			result := Search(Scenario{Programs: test.programs, Clock: clock, Fault: test.fault})
+			result := Search(Scenario{Programs: test.programs, Clock: test.clock, Fault: test.fault})
 			if result.Broken == "" {
 				t.Fatalf("%d states and no broken promise: the search does not see this fault", result.States)
 			}
