@@ -187,8 +187,7 @@ func TestConfigureAtOnce(t *testing.T) {
 			conn := db.Connect(t)
 			group.Go(func() error {
 				var err error
-				switch {
-				case i%2 == 1:
+				if i%2 == 1 {
 					var id pgid.ID
 					var settled int64
 					if _, err = conn.Exec(context.Background(), "SELECT pg_sleep($1 / 1000.0), pgid.create_shard($2)", round, i); err != nil {
@@ -198,7 +197,7 @@ func TestConfigureAtOnce(t *testing.T) {
 					if at := (int64(id) >> 23) + settled; err == nil && time.Since(time.UnixMilli(at)).Abs() > time.Minute {
 						err = fmt.Errorf("shard %d issued an ID of %s under the epoch %d", i, time.UnixMilli(at), settled)
 					}
-				default:
+				} else {
 					_, err = conn.Exec(context.Background(), "SELECT pgid.configure($1, $2, $3)", 100+i, 1000+i, 1767225600000-int64(i)*86_400_000)
 					if state(err) == "55000" {
 						err = nil

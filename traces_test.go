@@ -41,7 +41,7 @@ func shownClock(t *testing.T, db *pgtest.Database) {
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	db, random := pgtest.New(t), seed(t)
-	const traces = 500
+	const traces = 300
 	shownClock(t, db)
 	db.Exec(t, `CREATE FUNCTION follow(shard integer, clock bigint[], counts integer[], ranges boolean[],
 		OUT first bigint, OUT last bigint, OUT refused text, OUT consecutive boolean, OUT took_us bigint) RETURNS SETOF record

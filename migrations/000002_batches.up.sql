@@ -252,7 +252,7 @@ $$;
 -- Errors: always 22023.
 CREATE FUNCTION pgid.refuse_count(count integer)
 RETURNS void
-LANGUAGE plpgsql IMMUTABLE
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
