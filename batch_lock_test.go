@@ -3,7 +3,6 @@ package postgresids_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -98,7 +97,7 @@ func TestBatchOfBusyShard(t *testing.T) {
 			if took := time.Since(start); state(err) != "ID005" || took > 30*time.Second || !errors.Is(pgid.Error(err), pgid.ErrShardBusy) {
 				t.Errorf("after %s: %v, want ID005", took, err)
 			}
-			if after := pgtest.Query[*int64](t, db, "SELECT pgid.last_tick(1)"); fmt.Sprint(deref(after)) != deref(before) {
+			if after := pgtest.Query[*int64](t, db, "SELECT pgid.last_tick(1)"); deref(after) != deref(before) {
 				t.Errorf("a refused batch drew: %s after %s", deref(after), deref(before))
 			}
 			db.Exec(t, "SELECT pgid.reserve(0, 10)") // another shard does not notice

@@ -266,7 +266,7 @@ $$;
 -- The next `count` IDs of a shard, ascending, larger than every ID before them: as
 -- in  INSERT INTO photo (id, title) SELECT pgid.next_ids(5, 1000), ...
 -- Use it in the target list, where rows come one by one; in FROM they are stored first.
--- Cost: one reservation, then less than a nextval a row. Errors: as reserve_ticks.
+-- Cost: one reservation, then about a nextval a row. Errors: as reserve_ticks.
 CREATE FUNCTION pgid.next_ids(shard integer, count integer)
 RETURNS SETOF bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -307,6 +307,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
   unix_ms CONSTANT bigint := pgid.now_ms() + pgid.epoch_ms();
+  change  record;
 BEGIN
   LOCK TABLE pgid.shard IN SHARE ROW EXCLUSIVE MODE; -- no shard is created meanwhile
 
@@ -333,22 +334,20 @@ BEGIN
                              pgid.epoch_ms());
   END IF;
 
-  IF max_lead_ms <> pgid.max_lead_ms() THEN
-    EXECUTE format('CREATE OR REPLACE FUNCTION pgid.max_lead_ms() RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE'
-                   ' RETURN %s', max_lead_ms);
-  END IF;
-  IF max_wait_ms <> pgid.max_wait_ms() THEN
-    EXECUTE format('CREATE OR REPLACE FUNCTION pgid.max_wait_ms() RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE'
-                   ' RETURN %s', max_wait_ms);
-  END IF;
-  IF epoch_ms <> pgid.epoch_ms() THEN
-    EXECUTE format('CREATE OR REPLACE FUNCTION pgid.epoch_ms() RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE'
-                   ' RETURN %s', epoch_ms);
-  END IF;
-
-  -- A plan that has one of these folded in does not remember where it came from. This
-  -- grant gives the owner nothing new, but touches the schema: every session plans anew.
-  EXECUTE format('GRANT USAGE ON SCHEMA pgid TO %I', current_user);
+  FOR change IN
+    SELECT s.name, s.type, s.value
+      FROM (VALUES ('max_lead_ms', 'int4', max_lead_ms::bigint, pgid.max_lead_ms()::bigint),
+                   ('max_wait_ms', 'int4', max_wait_ms::bigint, pgid.max_wait_ms()::bigint),
+                   ('epoch_ms',    'int8', epoch_ms,            pgid.epoch_ms())
+           ) AS s (name, type, value, present)
+     WHERE s.value <> s.present
+  LOOP
+    EXECUTE format('CREATE OR REPLACE FUNCTION pgid.%I() RETURNS %I LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN %s',
+                   change.name, change.type, change.value);
+    -- A plan that has the setting folded in does not remember where it came from. This
+    -- grant gives the owner nothing new, but touches the schema: every session plans anew.
+    EXECUTE format('GRANT USAGE ON SCHEMA pgid TO %I', current_user);
+  END LOOP;
 
   SELECT s.max_lead_ms, s.max_wait_ms, s.epoch_ms
     INTO max_lead_ms, max_wait_ms, epoch_ms

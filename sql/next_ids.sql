@@ -90,7 +90,7 @@ $$;
 -- The next `count` IDs of a shard, ascending, larger than every ID before them: as
 -- in  INSERT INTO photo (id, title) SELECT pgid.next_ids(5, 1000), ...
 -- Use it in the target list, where rows come one by one; in FROM they are stored first.
--- Cost: one reservation, then less than a nextval a row. Errors: as reserve_ticks.
+-- Cost: one reservation, then about a nextval a row. Errors: as reserve_ticks.
 CREATE FUNCTION pgid.next_ids(shard integer, count integer)
 RETURNS SETOF bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER

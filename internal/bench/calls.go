@@ -80,9 +80,10 @@ func (r *runner) together(name string, x, sessions int, from func(session int) s
 		begin := time.Now()
 		ids := 0
 		for i, conn := range conns {
-			ids += from(i).ids
+			drawn := from(i)
+			ids += drawn.ids
 			group.Go(func() error {
-				_, err := conn.Exec(drawing, fmt.Sprintf(counting, from(i).sql))
+				_, err := conn.Exec(drawing, fmt.Sprintf(counting, drawn.sql))
 				return err
 			})
 		}

@@ -115,18 +115,12 @@ func (a *app) benchmark(measure benchmarkFunc, cmd *cobra.Command, flags ...benc
 
 // measure runs a benchmark in a database of its own.
 func (a *app) measure(ctx context.Context, measure benchmarkFunc, given bench.Parameters) (report *bench.Report, err error) {
-	named, source := a.ownDatabase()
-	if named != "" {
-		if err := checkURL(named, source); err != nil {
-			return nil, err
-		}
+	server, err := a.ownServer()
+	if err != nil {
+		return nil, err
 	}
 	line := display.NewLine(a.progress())
-	if named == "" { // seconds, and a download where PostgreSQL is not installed
-		line.Show("starting a throwaway server")
-	}
-	db, err := tempdb.Open(ctx, named, "bench")
-	line.Clear()
+	db, err := tempdb.Open(ctx, server, "bench", line)
 	if err != nil {
 		return nil, err
 	}

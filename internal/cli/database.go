@@ -38,6 +38,16 @@ func (a *app) ownDatabase() (named, source string) {
 	return a.Getenv("PGID_DATABASE_URL"), "PGID_DATABASE_URL"
 }
 
+// ownServer is the server that a command which makes a database of its own works on:
+// "" for a throwaway one.
+func (a *app) ownServer() (string, error) {
+	named, source := a.ownDatabase()
+	if named == "" {
+		return "", nil
+	}
+	return named, checkURL(named, source)
+}
+
 // checkURL refuses what pgx cannot read, without repeating any of it where a
 // password might be in it: a malformed URL cannot be redacted reliably.
 func checkURL(named, source string) error {

@@ -21,13 +21,11 @@ not used: they may name the database of an application.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		named, source := a.ownDatabase()
-		if named != "" {
-			if err := checkURL(named, source); err != nil {
-				return err
-			}
+		server, err := a.ownServer()
+		if err != nil {
+			return err
 		}
-		return demo.Run(cmd.Context(), demo.Options{URL: named, Out: a.Stdout, Progress: a.progress()})
+		return demo.Run(cmd.Context(), demo.Options{URL: server, Out: a.Stdout, Progress: a.progress()})
 	}
 	return cmd
 }

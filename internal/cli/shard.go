@@ -75,6 +75,8 @@ func (a *app) createShards(ctx context.Context, args []string) error {
 		if _, err := pgid.NewClient(conn).Settings(ctx); err != nil {
 			return permissionError(err, needToOwn)
 		}
+		line := display.NewLine(a.progress())
+		defer line.Clear()
 		created, done := 0, 0
 		for _, batch := range batches(ranges) {
 			var n int
@@ -88,13 +90,11 @@ func (a *app) createShards(ctx context.Context, args []string) error {
 			}
 			created += n
 			done += batch.size()
-			if w := a.progress(); w != nil && done < total {
-				_, _ = fmt.Fprintf(w, "\r%d of %d shards", done, total)
+			if done < total {
+				line.Show("%d of %d shards", done, total)
 			}
 		}
-		if w := a.progress(); w != nil && total > batchSize {
-			_, _ = fmt.Fprint(w, "\r\x1b[K")
-		}
+		line.Clear()
 		_, err := fmt.Fprintf(a.Stdout, "created %d, stood already %d\n", created, total-created)
 		return err
 	})

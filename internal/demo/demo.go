@@ -43,11 +43,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		opts.Rows = defaultRows
 	}
 	d := &demo{Options: opts, line: display.NewLine(opts.Progress)}
-	if opts.URL == "" { // seconds, and a download where PostgreSQL is not installed
-		d.line.Show("starting a throwaway server")
-	}
-	temp, err := tempdb.Open(ctx, opts.URL, "demo")
-	d.line.Clear()
+	temp, err := tempdb.Open(ctx, opts.URL, "demo", d.line)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/nextid/postgres-ids/internal/display"
 	"github.com/nextid/postgres-ids/internal/localpg"
 )
 
@@ -41,9 +42,11 @@ func (e *CleanupError) Unwrap() error { return e.Err }
 
 // Open makes a temporary database on the server of serverURL, or starts a throwaway
 // server if that is empty. Its name starts with pgid_ and the command's name. The
-// caller closes it.
-func Open(ctx context.Context, serverURL, command string) (*Database, error) {
-	if serverURL == "" {
+// caller closes it. What takes long is shown on the line.
+func Open(ctx context.Context, serverURL, command string, line *display.Line) (*Database, error) {
+	if serverURL == "" { // seconds, and a download where PostgreSQL is not installed
+		line.Show("starting a throwaway server")
+		defer line.Clear()
 		return startServer(ctx)
 	}
 	return createDatabase(ctx, serverURL, command)
