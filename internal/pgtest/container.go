@@ -144,7 +144,16 @@ func (b *containerBackend) url() string {
 func (b *containerBackend) setClock(offset time.Duration) error {
 	ctx, stop := withTimeout()
 	defer stop()
-	return b.ctr.CopyToContainer(ctx, []byte(fakeOffset(offset)), clockFile, 0o644)
+	next := clockFile + ".next"
+	if err := b.ctr.CopyToContainer(ctx, []byte(fakeOffset(offset)), next, 0o644); err != nil {
+		return err
+	}
+	// Renamed, because a server process that finds the file empty ends, and takes the server along.
+	status, _, err := b.ctr.Exec(ctx, []string{"mv", next, clockFile})
+	if err == nil && status != 0 {
+		err = fmt.Errorf("mv %s %s: exit status %d", next, clockFile, status)
+	}
+	return err
 }
 
 func (b *containerBackend) restart() error {
