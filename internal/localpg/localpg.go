@@ -30,12 +30,13 @@ type Options struct {
 type Server struct {
 	Origin string // where its binaries came from, for people to read
 
-	dir  string
-	home string // of the binaries: the parent of bin
-	port uint32
-	pg   *embedded.EmbeddedPostgres
-	log  *bytes.Buffer
-	logs []string // files that embedded-postgres leaves in the temporary directory
+	dir    string
+	home   string // of the binaries: the parent of bin
+	port   uint32
+	config embedded.Config
+	pg     *embedded.EmbeddedPostgres
+	log    *bytes.Buffer
+	logs   []string // files that embedded-postgres leaves in the temporary directory
 }
 
 // Start starts a server with an empty cluster, in a temporary directory that Stop
@@ -81,7 +82,7 @@ func (s *Server) start(opts Options) error {
 		return err
 	}
 
-	s.pg = embedded.NewDatabase(embedded.DefaultConfig().
+	s.config = embedded.DefaultConfig().
 		Version(embedded.PostgresVersion(version)).
 		BinariesPath(wrappers).
 		RuntimePath(filepath.Join(s.dir, "run")).
@@ -96,7 +97,8 @@ func (s *Server) start(opts Options) error {
 			"full_page_writes":        "off",
 			"max_connections":         "200",
 		}).
-		Logger(s.log))
+		Logger(s.log)
+	s.pg = embedded.NewDatabase(s.config)
 	return s.Restart()
 }
 
@@ -160,7 +162,8 @@ func openLogs() (files []string) {
 	links, _ := filepath.Glob("/proc/self/fd/*")
 	for _, link := range links {
 		file, err := os.Readlink(link)
-		if err == nil && strings.HasPrefix(filepath.Base(file), "embedded_postgres_log") {
+		isLog := err == nil && strings.HasPrefix(filepath.Base(file), "embedded_postgres_log")
+		if isLog && !strings.HasSuffix(file, " (deleted)") { // as that of a server that is gone
 			files = append(files, file)
 		}
 	}

@@ -31,6 +31,12 @@ type backend interface {
 	setClock(offset time.Duration) error
 	// restart stops the server, as a smart operator would, and starts it again.
 	restart() error
+	// kill ends the server with SIGKILL, all of its processes; start starts it again on
+	// what it has left. In between, the clock may be set.
+	kill() error
+	start() error
+	// log is what the server has logged since it was first started.
+	log() (string, error)
 	// shell runs a script where the server's client programs are in the PATH and
 	// reach the server as its superuser. ok is false where that cannot be had.
 	shell(script string) (out string, ok bool, err error)
@@ -111,24 +117,6 @@ func (s *Server) SetClock(t testing.TB, offset time.Duration) {
 	}
 }
 
-// Restart stops the server and starts it again. Its URL may change.
-func (s *Server) Restart(t testing.TB) {
-	t.Helper()
-	if err := s.backend.restart(); err != nil {
-		t.Fatalf("pgtest: restart the server: %v", err)
-	}
-	s.URL = s.backend.url()
-	// What was waited for, a line in its log, may be that of the first start.
-	var err error
-	for range 200 {
-		if err = execute(s.URL, "SELECT"); err == nil {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatalf("pgtest: the restarted server does not answer: %v", err)
-}
-
 // DatabaseURL is where the server now has a database that was opened before a restart.
 func (s *Server) DatabaseURL(db *Database) string { return ownerURL(s.URL, db.Name) }
 
@@ -175,6 +163,9 @@ func (b urlBackend) describe() string                   { return "the server of 
 func (b urlBackend) url() string                        { return string(b) }
 func (b urlBackend) setClock(_ time.Duration) error     { return fmt.Errorf("not a server of ours") }
 func (b urlBackend) restart() error                     { return fmt.Errorf("not a server of ours") }
+func (b urlBackend) kill() error                        { return fmt.Errorf("not a server of ours") }
+func (b urlBackend) start() error                       { return fmt.Errorf("not a server of ours") }
+func (b urlBackend) log() (string, error)               { return "", fmt.Errorf("not a server of ours") }
 func (b urlBackend) shell(string) (string, bool, error) { return "", false, nil }
 func (b urlBackend) stop() error                        { return nil }
 

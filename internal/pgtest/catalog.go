@@ -22,7 +22,7 @@ SELECT coalesce(array_agg(line ORDER BY line), '{}') FROM (
   SELECT 'column ' || attrelid::regclass || '.' || attname || ' ' || format_type(atttypid, atttypmod) || ' ' || attnotnull
          || ' ' || coalesce(pg_get_expr(adbin, adrelid), '')
     FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
-   WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'pgid'::regnamespace) AND attnum > 0
+   WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'pgid'::regnamespace) AND attnum > 0 AND NOT attisdropped
   UNION ALL
   SELECT 'constraint ' || conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid)
     FROM pg_constraint WHERE connamespace = 'pgid'::regnamespace

@@ -22,6 +22,8 @@ type containerBackend struct {
 	ctr     *testcontainers.DockerContainer
 	version string
 	address string
+	steady  bool // it is not restarted
+	down    bool // killed
 }
 
 // dockerAnswers reports whether there is a Docker daemon to talk to.
@@ -45,8 +47,7 @@ var fitHost = sync.OnceFunc(func() {
 	// daemon for the outer one, and dials the gateway.
 	if _, unset := os.LookupEnv("TESTCONTAINERS_HOST_OVERRIDE"); !unset {
 		_, inContainer := os.Stat("/.dockerenv")
-		_, ownBridge := net.InterfaceByName("docker0")
-		if inContainer == nil && ownBridge == nil {
+		if inContainer == nil && hasBridge() {
 			_ = os.Setenv("TESTCONTAINERS_HOST_OVERRIDE", "127.0.0.1")
 		}
 	}
@@ -62,6 +63,12 @@ var fitHost = sync.OnceFunc(func() {
 		}
 	}
 })
+
+// hasBridge reports whether the daemon is this host's, by its network.
+func hasBridge() bool {
+	_, err := net.InterfaceByName("docker0")
+	return err == nil
+}
 
 func newContainer(opts options) (backend, error) {
 	fitHost()
@@ -96,7 +103,7 @@ func newContainer(opts options) (backend, error) {
 		testcontainers.WithLabels(map[string]string{"pgid.test": "server"}),
 		testcontainers.WithWaitStrategyAndDeadline(2*time.Minute, ready()),
 	)
-	b := &containerBackend{ctr: ctr, version: version}
+	b := &containerBackend{ctr: ctr, version: version, steady: !opts.fakeClock}
 	if err == nil {
 		err = b.locate(ctx)
 	}
@@ -129,48 +136,29 @@ func containerLog(ctx context.Context, ctr *testcontainers.DockerContainer) stri
 	return "\n" + string(buf[:n])
 }
 
-func (b *containerBackend) locate(ctx context.Context) error {
-	address, err := b.ctr.PortEndpoint(ctx, "5432/tcp", "")
-	b.address = address
-	return err
+// locate finds the server's address. The published port goes through a proxy that costs more
+// than PostgreSQL does, so a server whose container keeps its own address is reached by that,
+// where it can be.
+func (b *containerBackend) locate(ctx context.Context) (err error) {
+	if b.address, err = b.ctr.PortEndpoint(ctx, "5432/tcp", ""); err != nil || !b.steady || !hasBridge() {
+		return err
+	}
+	ip, err := b.ctr.ContainerIP(ctx)
+	if err != nil || ip == "" {
+		return err
+	}
+	own := net.JoinHostPort(ip, "5432")
+	if conn, err := net.DialTimeout("tcp", own, time.Second); err == nil {
+		_ = conn.Close()
+		b.address = own
+	}
+	return nil
 }
 
 func (b *containerBackend) describe() string { return "a container of PostgreSQL " + b.version }
 
 func (b *containerBackend) url() string {
 	return "postgres://postgres@" + b.address + "/postgres?sslmode=disable"
-}
-
-func (b *containerBackend) setClock(offset time.Duration) error {
-	ctx, stop := withTimeout()
-	defer stop()
-	next := clockFile + ".next"
-	if err := b.ctr.CopyToContainer(ctx, []byte(fakeOffset(offset)), next, 0o644); err != nil {
-		return err
-	}
-	// Renamed, because a server process that finds the file empty ends, and takes the server along.
-	status, _, err := b.ctr.Exec(ctx, []string{"mv", next, clockFile})
-	if err == nil && status != 0 {
-		err = fmt.Errorf("mv %s %s: exit status %d", next, clockFile, status)
-	}
-	return err
-}
-
-func (b *containerBackend) restart() error {
-	ctx, stop := withTimeout()
-	defer stop()
-	// The server's fast shutdown is SIGINT; docker's stop would be the smart one,
-	// which waits for clients.
-	if out, err := exec.CommandContext(ctx, "docker", "kill", "--signal=INT", b.ctr.GetContainerID()).CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	if out, err := exec.CommandContext(ctx, "docker", "wait", b.ctr.GetContainerID()).CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	if err := b.ctr.Start(ctx); err != nil {
-		return err
-	}
-	return b.locate(ctx)
 }
 
 func (b *containerBackend) shell(script string) (string, bool, error) {

@@ -66,6 +66,10 @@ func (b *localBackend) restart() error {
 	return b.Restart()
 }
 
+func (b *localBackend) kill() error          { return b.Kill() }
+func (b *localBackend) start() error         { return b.Restart() }
+func (b *localBackend) log() (string, error) { return b.Log() }
+
 func (b *localBackend) shell(script string) (string, bool, error) {
 	cmd := exec.Command("bash", "-o", "pipefail", "-c", script)
 	cmd.Env = append(os.Environ(), "PATH="+b.Bin()+string(os.PathListSeparator)+os.Getenv("PATH"),
