@@ -62,6 +62,9 @@ var (
 // the locks of golang-migrate.
 func Up(ctx context.Context, url string) error {
 	return guarded(ctx, url, func(ctx context.Context, guard pgx.Tx) error {
+		if err := requireRoom(ctx, guard); err != nil {
+			return err
+		}
 		return run(ctx, url, guard, func(s *session) error {
 			if err := s.reconcile(); err != nil {
 				return err

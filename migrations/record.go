@@ -79,10 +79,33 @@ func installedVersion(ctx context.Context, tx pgx.Tx) (uint, error) {
 	return version, nil
 }
 
-// readRecord reads the record without creating it.
+// requireRoom refuses a database in which there is no place for the record, or a schema
+// pgid that is not ours.
+func requireRoom(ctx context.Context, tx pgx.Tx) error {
+	var path string
+	var placed, foreign bool
+	err := tx.QueryRow(ctx, `SELECT current_setting('search_path'), current_schema() IS NOT NULL,
+		EXISTS (SELECT FROM pg_namespace WHERE nspname = 'pgid')`).Scan(&path, &placed, &foreign)
+	if err != nil {
+		return fmt.Errorf("pgid: look for the schema: %w", err)
+	}
+	installed, err := installedVersion(ctx, tx)
+	switch {
+	case err != nil:
+		return err
+	case !placed:
+		return fmt.Errorf("pgid: no schema of the search_path, %s, exists and may be used: create one for the migration record, or set another", path)
+	case foreign && installed == 0:
+		return errors.New("pgid: there is a schema pgid that is another program's, or broken: it does not say its version." +
+			" Give it another name, ALTER SCHEMA pgid RENAME TO other; or see «pgid doctor»")
+	}
+	return nil
+}
+
+// readRecord reads the record without creating it. A role that may not read it sees none.
 func readRecord(ctx context.Context, tx pgx.Tx) (version int, dirty bool, err error) {
 	var present bool
-	err = tx.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", Table).Scan(&present)
+	err = tx.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL AND has_table_privilege($1::text, 'SELECT')", Table).Scan(&present)
 	if err == nil && present {
 		err = tx.QueryRow(ctx, "SELECT version, dirty FROM "+Table).Scan(&version, &dirty)
 		if errors.Is(err, pgx.ErrNoRows) {

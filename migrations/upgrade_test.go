@@ -19,7 +19,7 @@ import (
 )
 
 // The latest version. A new migration moves it, and adds a test of its own upgrade.
-const latest = 2
+const latest = 3
 
 // step is an embedded file.
 func step(t *testing.T, name string) string {
@@ -31,13 +31,27 @@ func step(t *testing.T, name string) string {
 	return string(data)
 }
 
-// newVersion1 is a database that version 1 has set up, its record included.
-func newVersion1(t *testing.T) *pgtest.Database {
+// stepNames are the steps in order, without what follows the version's name.
+var stepNames = [latest]string{"000001_core", "000002_batches", "000003_operations"}
+
+// newVersion is a database that a version has set up, its record included.
+func newVersion(t *testing.T, version int) *pgtest.Database {
 	t.Helper()
 	db := pgtest.NewEmpty(t)
-	db.Exec(t, step(t, "000001_core.up.sql"))
-	record(t, db, 1)
+	for _, name := range stepNames[:version] {
+		db.Exec(t, step(t, name+".up.sql"))
+	}
+	record(t, db, version)
 	return db
+}
+
+// downTo takes a database from the latest version to an earlier one.
+func downTo(t *testing.T, db *pgtest.Database, version int) {
+	t.Helper()
+	for i := latest - 1; i >= version; i-- {
+		db.Exec(t, step(t, stepNames[i]+".down.sql"))
+	}
+	record(t, db, version)
 }
 
 func record(t *testing.T, db *pgtest.Database, version int) {
@@ -80,50 +94,57 @@ func up(t *testing.T, db *pgtest.Database) {
 	}
 }
 
-// From version 1, with shards and IDs, an upgrade comes to what a fresh installation
-// has; IDs go on increasing; one step down, all is as version 1 had it.
-func TestUpgradeFromVersion1(t *testing.T) {
+// From every earlier version, with shards and IDs, an upgrade comes to what a fresh
+// installation has; IDs go on increasing; back down, all is as that version had it.
+func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	for name, forget := range map[string]string{"recorded": "SELECT", "by psql": "DROP TABLE " + migrations.Table} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db, fresh := newVersion1(t), pgtest.New(t)
-			db.Exec(t, forget)
-			const shards = "SELECT pgid.create_shards(3, 6), pgid.create_shard(700)"
-			db.Exec(t, shards)
-			fresh.Exec(t, shards)
-			db.Exec(t, "CREATE TABLE photo (id bigint PRIMARY KEY DEFAULT pgid.next_id(5), n bigint GENERATED ALWAYS AS IDENTITY, seq integer GENERATED ALWAYS AS (pgid.id_seq(id)) STORED)")
-			ids := func() {
-				t.Helper()
-				db.Exec(t, "INSERT INTO photo SELECT FROM generate_series(1, 3000)")
-				if n := pgtest.Query[int](t, db, "SELECT count(*) FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before FROM photo) AS p WHERE before >= id"); n > 0 {
-					t.Fatalf("%d IDs are not above the one before", n)
-				}
-			}
-			ids()
-			old := pgtest.Catalog(t, db)
-			for range 2 {
-				up(t, db)
-				sameCatalog(t, "after the upgrade", pgtest.Catalog(t, db), pgtest.Catalog(t, fresh))
-				ids()
-				db.Exec(t, "INSERT INTO photo SELECT pgid.next_ids(5, 1000)")
-				ids()
-				db.Exec(t, step(t, "000002_batches.down.sql"))
-				record(t, db, 1)
-				sameCatalog(t, "one step down", pgtest.Catalog(t, db), old)
-				if v := version(t, db); v != 1 {
-					t.Errorf("one step down: version %d", v)
-				}
-				ids()
-			}
-		})
+	for from := 1; from < latest; from++ {
+		for name, forget := range map[string]string{"recorded": "SELECT", "by psql": "DROP TABLE " + migrations.Table} {
+			t.Run(fmt.Sprintf("from %d %s", from, name), func(t *testing.T) {
+				t.Parallel()
+				db := newVersion(t, from)
+				db.Exec(t, forget)
+				testUpgrade(t, db, from)
+			})
+		}
+	}
+}
+
+func testUpgrade(t *testing.T, db *pgtest.Database, from int) {
+	t.Helper()
+	fresh := pgtest.New(t)
+	const shards = "SELECT pgid.create_shards(3, 6), pgid.create_shard(700)"
+	db.Exec(t, shards)
+	fresh.Exec(t, shards)
+	db.Exec(t, "CREATE TABLE photo (id bigint PRIMARY KEY DEFAULT pgid.next_id(5), n bigint GENERATED ALWAYS AS IDENTITY, seq integer GENERATED ALWAYS AS (pgid.id_seq(id)) STORED)")
+	ids := func() {
+		t.Helper()
+		db.Exec(t, "INSERT INTO photo SELECT FROM generate_series(1, 3000)")
+		if n := pgtest.Query[int](t, db, "SELECT count(*) FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before FROM photo) AS p WHERE before >= id"); n > 0 {
+			t.Fatalf("%d IDs are not above the one before", n)
+		}
+	}
+	ids()
+	old := pgtest.Catalog(t, db)
+	for range 2 {
+		up(t, db)
+		sameCatalog(t, "after the upgrade", pgtest.Catalog(t, db), pgtest.Catalog(t, fresh))
+		ids()
+		db.Exec(t, "INSERT INTO photo SELECT pgid.next_ids(5, 1000)")
+		ids()
+		downTo(t, db, from)
+		sameCatalog(t, "back down", pgtest.Catalog(t, db), old)
+		if v := version(t, db); v != uint(from) {
+			t.Errorf("back down: version %d, want %d", v, from)
+		}
+		ids()
 	}
 }
 
 // Settings that somebody has changed outlive a step up and a step down.
 func TestUpgradeKeepsSettings(t *testing.T) {
 	t.Parallel()
-	db := newVersion1(t)
+	db := newVersion(t, 1)
 	const epoch = 1288834974657
 	for name, value := range map[string]string{"max_lead_ms() RETURNS integer": "70", "max_wait_ms() RETURNS integer": "700", "epoch_ms() RETURNS bigint": fmt.Sprint(epoch)} {
 		db.Exec(t, "CREATE OR REPLACE FUNCTION pgid."+name+" LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN "+value)
@@ -133,14 +154,13 @@ func TestUpgradeKeepsSettings(t *testing.T) {
 	for round := range 2 {
 		up(t, db)
 		if got := pgtest.Query[string](t, db, settings); got != want {
-			t.Errorf("after step 2: %s, want %s", got, want)
+			t.Errorf("after the upgrade: %s, want %s", got, want)
 		}
 		want = fmt.Sprintf("%d 800 %d", 80+round, epoch+1)
 		db.Exec(t, "SELECT pgid.configure($1, 800, $2)", 80+round, epoch+1)
-		db.Exec(t, step(t, "000002_batches.down.sql"))
-		record(t, db, 1)
+		downTo(t, db, 1)
 		if got := pgtest.Query[string](t, db, settings); got != want {
-			t.Errorf("a step down: %s, want %s", got, want)
+			t.Errorf("back down: %s, want %s", got, want)
 		}
 	}
 }
@@ -148,7 +168,7 @@ func TestUpgradeKeepsSettings(t *testing.T) {
 // A step that fails leaves the version before it, and a record that says so.
 func TestFailedUpgrade(t *testing.T) {
 	t.Parallel()
-	db := newVersion1(t)
+	db := newVersion(t, 1)
 	db.Exec(t, "SELECT pgid.create_shard(5)")
 	db.Exec(t, "CREATE FUNCTION pgid.next_ids(shard integer, count integer) RETURNS bigint LANGUAGE sql RETURN 1")
 	before := pgtest.Catalog(t, db)
@@ -173,6 +193,7 @@ func TestRefusedDownChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, object := range map[string]string{
 		"of version 1": "CREATE TABLE photo (id bigint PRIMARY KEY DEFAULT pgid.next_id(5))",
+		"of version 3": "CREATE VIEW late AS SELECT * FROM pgid.lease_status",
 		"of version 2": "CREATE FUNCTION five() RETURNS SETOF bigint LANGUAGE sql BEGIN ATOMIC SELECT pgid.next_ids(5, 5); END",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,8 +220,8 @@ func TestRefusedDownChangesNothing(t *testing.T) {
 // they have planned before goes on as the new version.
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
-	for round := range 3 {
-		db := newVersion1(t)
+	for round := range 4 {
+		db := newVersion(t, 1+round%(latest-1))
 		db.Exec(t, "SELECT pgid.create_shards(0, 1)")
 		var stop atomic.Bool
 		const sessions = 6

@@ -57,6 +57,9 @@ BEGIN
     -- A plan that has the setting folded in does not remember where it came from. This
     -- grant gives the owner nothing new, but touches the schema: every session plans anew.
     EXECUTE format('GRANT USAGE ON SCHEMA pgid TO %I', current_user);
+    IF change.name = 'epoch_ms' THEN
+      PERFORM setval('pgid.clock_high', unix_ms - epoch_ms); -- readings count from there now
+    END IF;
   END LOOP;
 
   SELECT s.max_lead_ms, s.max_wait_ms, s.epoch_ms

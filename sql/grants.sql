@@ -1,6 +1,7 @@
 -- Who may call what: nobody anything, but for the list below. What the installing
 -- role's default privileges have given to others is taken back first; create_shard
--- does the same for the sequences that it makes.
+-- does the same for the sequences that it makes. Run it by itself, in one transaction,
+-- where a dump was restored without its privileges:  psql -1 -f sql/grants.sql
 
 DO $$
 DECLARE
@@ -58,9 +59,10 @@ GRANT EXECUTE ON FUNCTION
   pgid.refuse_seq(integer)
 TO PUBLIC;
 
--- The search_path that schema.sql has set aside.
+-- The search_path that schema.sql has set aside, if it has.
 DO $$
 BEGIN
-  PERFORM pg_catalog.set_config('search_path', pg_catalog.current_setting('pgid.caller_path'), true);
+  PERFORM pg_catalog.set_config('search_path',
+    coalesce(pg_catalog.current_setting('pgid.caller_path', true), pg_catalog.current_setting('search_path')), true);
 END
 $$;

@@ -12,9 +12,12 @@ BEGIN;
 \ir layout.sql
 \ir clock.sql
 \ir shard.sql
+\ir shard_life.sql
 \ir next_id.sql
 \ir next_ids.sql
+\ir lease.sql
 \ir configure.sql
 \ir status.sql
+\ir stats.sql
 \ir grants.sql
 COMMIT;

@@ -31,16 +31,28 @@ RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN base + nextval(pgid.counter_sequence(shard));
 
+-- The middle of the clock's readings at which a tick of the epoch may be issued:
+-- is_issuable says why.
+CREATE FUNCTION pgid.mid_lead()
+RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN to_timestamp((pgid.epoch_ms() - (pgid.max_lead_ms() - 1)::double precision / 2) / 1000);
+
 -- Steps 3 and 4: may this tick be issued as it is? True when its lead is 0 to
--- max_lead ms, it is within the format, and base has not moved. One reading of the
--- clock serves both ends of the lead: |x - half| <= half is 0 <= x <= 2 * half; the one
--- tick that this leaves out goes the slow way. Whether the clock or base is read first
--- does not matter: both are read after the draw. (2^50 is the end of ticks.)
+-- max_lead ms, it is within the format, and base has not moved. Whether the clock or
+-- base is read first does not matter: both are read after the draw.
+--
+-- The lead of a tick of millisecond m is 0 to max_lead while the clock is at least
+-- m - max_lead, and less than m + 1. One reading of it serves both ends: it must be
+-- within (max_lead + 1) / 2 ms of the middle, m - (max_lead - 1) / 2. Half a microsecond
+-- off the limit keeps it between two readings that the clock can show, where the
+-- rounding of doubles, 0.24 us until 2106, decides nothing. The first of the
+-- microseconds that this leaves out goes the slow way. (2^50 is the end of ticks.)
 CREATE FUNCTION pgid.is_issuable(tick bigint, base bigint, shard integer)
 RETURNS boolean
 LANGUAGE sql VOLATILE
-RETURN abs(tick - (pgid.now_ms() << 10) - (pgid.max_lead_ms()::bigint * 512 + 511))
-          <= pgid.max_lead_ms()::bigint * 512 + 511
+RETURN abs(tstzrange_subdiff(pgid.clock(), pgid.mid_lead()) - (tick >> 10)::double precision / 1000)
+          < (pgid.max_lead_ms() + 1) * 0.0005::double precision - 0.0000005::double precision
    AND tick < 1125899906842624
    AND base = pgid.read_base(shard);
 
@@ -50,17 +62,24 @@ RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 1099511627775;
 
--- Does the law refuse a tick, drawn or not yet, by this reading of the clock?
-CREATE FUNCTION pgid.is_refused(tick bigint, now_ms bigint)
+-- Is a tick past the end of time, or further ahead of this reading of the clock than
+-- it may be? The base of a retired shard puts every tick past the end.
+CREATE FUNCTION pgid.is_beyond(tick bigint, now_ms bigint, lead_ms bigint)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN now_ms > pgid.last_ms()
     OR tick >> 10 > pgid.last_ms()
-    OR (tick >> 10) - now_ms > pgid.max_lead_ms()::bigint + pgid.max_wait_ms();
+    OR (tick >> 10) - now_ms > lead_ms;
+
+-- Does the law refuse a tick, drawn or not yet, by this reading of the clock?
+CREATE FUNCTION pgid.is_refused(tick bigint, now_ms bigint)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN pgid.is_beyond(tick, now_ms, pgid.max_lead_ms()::bigint + pgid.max_wait_ms());
 
 -- What the lead of a tick that is not behind the clock asks for: nothing, a wait, or
 -- a refusal. The shard's lock is not held here.
--- Errors: ID004 time exhausted, ID001 clock behind the shard.
+-- Errors: as refuse_tick.
 CREATE FUNCTION pgid.wait_or_refuse(shard integer, tick bigint, now_ms bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -69,6 +88,30 @@ AS $$
 DECLARE
   lead CONSTANT bigint := (tick >> 10) - now_ms;
 BEGIN
+  IF now_ms < pgid.keep_high(now_ms) THEN
+    PERFORM pgid.note_step();
+  END IF;
+  IF pgid.is_refused(tick, now_ms) THEN
+    PERFORM pgid.refuse_tick(shard, tick, now_ms);
+  END IF;
+  IF lead > pgid.max_lead_ms() THEN
+    PERFORM nextval('pgid.count_waits');
+    PERFORM pg_sleep((lead - pgid.max_lead_ms()) / 1000.0);
+  END IF;
+END
+$$;
+
+-- Errors: always; ID003 retired, ID004 time exhausted, ID001 clock behind the shard.
+CREATE FUNCTION pgid.refuse_tick(shard integer, tick bigint, now_ms bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  IF tick >= pgid.retiring_base() THEN
+    PERFORM pgid.refuse_retired(shard);
+  END IF;
+  PERFORM nextval('pgid.count_refusals');
   IF now_ms > pgid.last_ms() OR tick >> 10 > pgid.last_ms() THEN
     RAISE EXCEPTION 'the time of shard % is exhausted: IDs end at %', shard,
         to_timestamp((pgid.epoch_ms() + pgid.last_ms())::double precision / 1000)
@@ -79,17 +122,16 @@ BEGIN
                         ELSE 'The shard was created past an ID of the end of time. Use another shard.'
                       END;
   END IF;
-  IF pgid.is_refused(tick, now_ms) THEN
-    RAISE EXCEPTION
-        'the clock is behind shard %: its next ID is % ms ahead, more than the % it may be and the % waited for',
-        shard, lead, pgid.max_lead_ms(), pgid.max_wait_ms()
-      USING ERRCODE = 'ID001',
-            HINT    = 'If the server''s clock is wrong, correct it; else wait until it has caught up.'
-                      ' Nothing was repeated.';
-  END IF;
-  IF lead > pgid.max_lead_ms() THEN
-    PERFORM pg_sleep((lead - pgid.max_lead_ms()) / 1000.0);
-  END IF;
+  RAISE EXCEPTION
+      'the clock is behind shard %: its next ID is % ms ahead, more than the % it may be and the % waited for',
+      shard, (tick >> 10) - now_ms, pgid.max_lead_ms(), pgid.max_wait_ms()
+    USING ERRCODE = 'ID001',
+          HINT    = CASE
+                      WHEN EXISTS (SELECT FROM pgid.lease AS l WHERE l.shard = refuse_tick.shard)
+                      THEN 'The shard is set apart for leases, and one is ahead of the clock: use another shard.'
+                      ELSE 'If the server''s clock is wrong, correct it; else wait until it has caught up.'
+                           ' Nothing was repeated.'
+                    END;
 END
 $$;
 
@@ -110,30 +152,36 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-  base_seq    CONSTANT regclass := to_regclass('pgid.base_' || shard);
-  counter_seq CONSTANT regclass := to_regclass('pgid.counter_' || shard);
+  base_seq    regclass;
+  counter_seq regclass;
   now_ms      bigint;
   tries       integer := 0;
 BEGIN
-  IF base IS NULL THEN -- the lookup does not show the shard, or its base was never set
+  base_seq := to_regclass('pgid.base_' || shard);
+  IF base IS NULL OR base_seq IS NULL THEN -- not in the lookup, never set, or no shard
     PERFORM pgid.require_shard(shard);
+    base_seq := to_regclass('pgid.base_' || shard); -- it may have been created just now
   END IF;
+  counter_seq := to_regclass('pgid.counter_' || shard);
 
   BEGIN
     LOOP
       -- The tick is ours if base still reads as it did before the draw.
-      IF base = coalesce(pg_sequence_last_value(base_seq), -1) THEN
+      IF base = pgid.read_sequence(base_seq, -1) THEN
         now_ms := pgid.now_ms();
-        EXIT WHEN tick >> 10 >= now_ms OR now_ms > pgid.last_ms();
+        EXIT WHEN tick >> 10 >= now_ms OR now_ms > pgid.last_ms(); -- so does the tick of a retired shard
 
         -- Behind the clock: catch up. Nobody else moves base while we hold the lock.
         IF pg_try_advisory_xact_lock(pgid.lock_class(), shard) THEN
-          base   := coalesce(pg_sequence_last_value(base_seq), -1);
+          base   := pgid.read_sequence(base_seq, -1);
           tick   := base + nextval(counter_seq);
           now_ms := pgid.now_ms();
           IF tick >> 10 < now_ms AND now_ms <= pgid.last_ms() THEN
             base := setval(base_seq, base + (now_ms << 10) - tick - 1);
             tick := base + nextval(counter_seq);
+            IF now_ms < pgid.keep_high(now_ms) THEN -- stats.sql says what for
+              PERFORM pgid.note_step();
+            END IF;
           END IF;
           RAISE SQLSTATE 'IDEND';
         END IF;
@@ -146,7 +194,7 @@ BEGIN
         END IF;
       END IF;
 
-      base := coalesce(pg_sequence_last_value(base_seq), -1);
+      base := pgid.read_sequence(base_seq, -1);
       tick := base + nextval(counter_seq);
     END LOOP;
   EXCEPTION
@@ -154,7 +202,9 @@ BEGIN
   END;
 
   -- The tick is ours, and not behind the clock as it was read for it.
-  PERFORM pgid.wait_or_refuse(shard, tick, now_ms);
+  IF pgid.is_beyond(tick, now_ms, pgid.max_lead_ms()) THEN
+    PERFORM pgid.wait_or_refuse(shard, tick, now_ms);
+  END IF;
   RETURN pgid.compose(tick, shard);
 END
 $$;
@@ -166,10 +216,11 @@ $$;
 -- Cost: two readings of one sequence, a draw from another, one of the clock; no
 -- lock. Errors: as next_id_slow, which also does the waiting.
 --
--- Three statements, as few as can be: each takes a snapshot of its own.
+-- Three statements, as few as can be: each takes a snapshot of its own. base is looked
+-- up in two of them, which costs an ID less than a statement for that would.
 --
--- The functions called here are inlined, and qualified: nothing in this body is
--- looked up along the caller's search_path.
+-- The functions called here are inlined, and qualified: nothing in this body is looked
+-- up along the caller's search_path, or among its temporary objects.
 CREATE FUNCTION pgid.next_id(shard integer)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -6,12 +6,18 @@
 -- range if the raise left room for it (lag); otherwise somebody may have drawn what
 -- we were about to take, and the range is left as a gap.
 
--- Reserve `count` consecutive ticks, and return the first.
--- Errors: 22004 null shard, 22023 shard or count out of range, ID001 to ID005 as next_id;
--- a refused call draws nothing.
--- Cost: 20 to 30 calls of next_id, whatever the count; it may wait for the clock.
-CREATE FUNCTION pgid.reserve_ticks(shard integer, count integer)
-RETURNS bigint
+-- Take `count` consecutive ticks, from `first` to `last`, by a reading of the clock,
+-- `now_ms`, that the last one leads by at most lead_ms. If it would lead by more, or
+-- be past the end of time, nothing is taken: ask is_beyond.
+-- Errors: ID005 busy. Cost: 20 to 30 calls of next_id, whatever the count.
+CREATE FUNCTION pgid.take_ticks(
+  shard   integer,
+  count   bigint,
+  lead_ms bigint,
+  OUT first  bigint,
+  OUT last   bigint,
+  OUT now_ms bigint
+)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -21,55 +27,60 @@ DECLARE
   base        bigint;
   before      bigint; -- draws by anybody, before we had the lock
   drawn       bigint; -- and before we raised base
-  now_ms      bigint;
   lag         bigint; -- ticks between the last one drawn and our first
-  first       bigint;
-  last        bigint;
   meanwhile   bigint; -- draws by others while we raised base
   pad         bigint;
-  tries       integer := 0;
+BEGIN
+  before := pgid.lock_shard(shard);
+
+  -- Alone, there is nobody to leave room for; in company, for some times more draws
+  -- than were made while we took the lock. Is that too little, leave more next time.
+  pad := 4 * (pgid.read_sequence(counter_seq, 0) - before);
+  LOOP
+    base   := pgid.read_sequence(base_seq, -1);
+    drawn  := pgid.read_sequence(counter_seq, 0);
+    now_ms := pgid.now_ms();
+    lag    := greatest((now_ms << 10) - (base + drawn + 1), 0) + pad;
+    first  := base + drawn + 1 + lag;
+    last   := first + count - 1;
+    EXIT WHEN pgid.is_beyond(last, now_ms, lead_ms);
+
+    PERFORM setval(base_seq, base + lag + count);
+    meanwhile := pgid.read_sequence(counter_seq, 0) - drawn;
+    EXIT WHEN meanwhile <= lag;
+    pad := 2 * pad + 4 * meanwhile;
+  END LOOP;
+  RAISE SQLSTATE 'IDEND'; -- the rollback releases the lock: see next_id_slow
+EXCEPTION
+  WHEN SQLSTATE 'IDEND' THEN NULL;
+END
+$$;
+
+-- Reserve `count` consecutive ticks by the law, and return the first.
+-- Errors: 22004 null shard, 22023 shard or count out of range, ID001 to ID005 as next_id;
+-- a refused call draws nothing. It may wait for the clock.
+CREATE FUNCTION pgid.reserve_ticks(shard integer, count integer)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  most_ms CONSTANT bigint := pgid.max_lead_ms()::bigint + pgid.max_wait_ms();
+  range   record;
 BEGIN
   PERFORM pgid.require_shard_number(shard);
   IF (count BETWEEN 1 AND pgid.max_lead_ms()::bigint * 1024) IS NOT TRUE THEN
     PERFORM pgid.refuse_count(count);
   END IF;
-  IF pg_sequence_last_value(pgid.base_sequence(shard)) IS NULL THEN
-    PERFORM pgid.require_shard(shard); -- the lookup does not show it, or its base was never set
+  IF pg_sequence_last_value(to_regclass('pgid.base_' || shard)) IS NULL THEN
+    PERFORM pgid.require_shard(shard); -- there is none, or its base was never set
   END IF;
-
-  BEGIN
-    LOOP
-      before := coalesce(pg_sequence_last_value(counter_seq), 0);
-      EXIT WHEN pg_try_advisory_xact_lock(pgid.lock_class(), shard);
-      tries := tries + 1;
-      PERFORM pgid.refuse_if_busy(shard, tries);
-      PERFORM pg_sleep(0.0001); -- in practice a millisecond
-    END LOOP;
-
-    -- Alone, there is nobody to leave room for; in company, for some times more draws
-    -- than were made while we took the lock. Is that too little, leave more next time.
-    pad := 4 * (coalesce(pg_sequence_last_value(counter_seq), 0) - before);
-    LOOP
-      base   := coalesce(pg_sequence_last_value(base_seq), -1);
-      drawn  := coalesce(pg_sequence_last_value(counter_seq), 0);
-      now_ms := pgid.now_ms();
-      lag    := greatest((now_ms << 10) - (base + drawn + 1), 0) + pad;
-      first  := base + drawn + 1 + lag;
-      last   := first + count - 1;
-      EXIT WHEN pgid.is_refused(last, now_ms);
-
-      PERFORM setval(base_seq, base + lag + count);
-      meanwhile := coalesce(pg_sequence_last_value(counter_seq), 0) - drawn;
-      EXIT WHEN meanwhile <= lag;
-      pad := 2 * pad + 4 * meanwhile;
-    END LOOP;
-    RAISE SQLSTATE 'IDEND'; -- the rollback releases the lock: see next_id_slow
-  EXCEPTION
-    WHEN SQLSTATE 'IDEND' THEN NULL;
-  END;
-
-  PERFORM pgid.wait_or_refuse(shard, last, now_ms);
-  RETURN first;
+  range := pgid.take_ticks(shard, count, most_ms);
+  IF pgid.is_beyond(range.last, range.now_ms, most_ms) THEN -- by the same limit: configure may raise it meanwhile
+    PERFORM pgid.refuse_tick(shard, range.last, range.now_ms);
+  END IF;
+  PERFORM pgid.wait_or_refuse(shard, range.last, range.now_ms);
+  RETURN range.first;
 END
 $$;
 

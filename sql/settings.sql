@@ -8,7 +8,7 @@
 CREATE FUNCTION pgid.version()
 RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN 2;
+RETURN 3;
 
 -- Where the time of an ID starts, in Unix milliseconds: 2026-01-01T00:00:00Z.
 CREATE FUNCTION pgid.epoch_ms()
