@@ -197,6 +197,40 @@ func TestAllocatorBadAnswer(t *testing.T) {
 	}
 }
 
+// TestAllocatorOverlapByOne: a range that starts with the last ID of the one before.
+func TestAllocatorOverlapByOne(t *testing.T) {
+	inBubble(t, pgid.AllocatorConfig{MinRange: 100, MaxRange: 100}, func(t *testing.T, db *rangeDB, a *pgid.Allocator) {
+		var first pgid.Range
+		db.set(func() {
+			db.answer = func(r *pgid.Range) {
+				if first == (pgid.Range{}) {
+					first = *r
+					return
+				}
+				more := r.Last.Tick() - r.First.Tick()
+				r.First, r.Last = first.Last, (first.Last.Tick() + more).ID(first.Last.Shard())
+			}
+		})
+		seen := map[pgid.ID]bool{}
+		for range 150 {
+			id, err := a.Next(t.Context())
+			if errors.Is(err, pgid.ErrStateLost) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[id] {
+				t.Fatalf("ID %d twice", id)
+			}
+			seen[id] = true
+		}
+		if len(seen) != 100 {
+			t.Errorf("%d IDs, want the 100 of the first range", len(seen))
+		}
+	})
+}
+
 // TestAllocatorStateLost: the database goes back in time while its clock stands
 // still. What is handed out goes on from where it was, or not at all.
 func TestAllocatorStateLost(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // SchemaVersion is the version of the pgid schema that this package was made for:
 // the number of the last migration.
-const SchemaVersion = 2
+const SchemaVersion = 3
 
 // A Querier is what a [Client] needs of a database: a *pgxpool.Pool, *pgx.Conn or
 // pgx.Tx is one.

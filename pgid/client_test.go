@@ -213,7 +213,7 @@ func TestClientKeepsPgError(t *testing.T) {
 // TestClientKnowsVersions: NextID needs no more than the first schema.
 func TestClientKnowsVersions(t *testing.T) {
 	t.Parallel()
-	if pgid.SchemaVersion != 2 {
+	if pgid.SchemaVersion != 3 {
 		t.Errorf("SchemaVersion = %d", pgid.SchemaVersion)
 	}
 	for version := 1; version <= pgid.SchemaVersion; version++ {

@@ -19,12 +19,14 @@
 //
 // A batch of n takes n ticks from there on, and the lead of its last tick decides.
 //
-// Four things in this package make IDs:
+// Five things in this package make IDs:
 //
 //   - [Client] asks the database: one round trip for an ID, or for a [Range] of
 //     them, with all guarantees.
 //   - [Allocator] reserves ranges ahead and hands out their IDs one by one, in tens
 //     of nanoseconds: unique, and in order among its own.
+//   - [Lease] makes IDs of a shard that the database has leased to it, without asking
+//     for each; a holder that was frozen or replaced cannot repeat an ID.
 //   - [Generator] runs the same law in memory. It is the reference that the SQL
 //     is tested against, and serves where one process owns a shard.
 //   - [Layout.Encode] composes the ID of a given time, shard and sequence, for

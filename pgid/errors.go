@@ -30,6 +30,15 @@ var (
 	// seconds. SQLSTATE ID005.
 	ErrShardBusy = errors.New("pgid: the shard is busy")
 
+	// ErrPoolExhausted is returned when no shard of a pool is free to lease. SQLSTATE
+	// ID006.
+	ErrPoolExhausted = errors.New("pgid: no shard of the pool is free")
+
+	// ErrLeaseLost is returned for a lease that its holder does not hold any more:
+	// it expired and the shard was granted to another, its shard was retired or taken
+	// out of the pool, or it was given back. SQLSTATE ID007.
+	ErrLeaseLost = errors.New("pgid: the lease is lost")
+
 	// ErrOutOfRange is returned for a shard, sequence, count or limit outside its
 	// range, and for a bad setting pgid.shard. SQLSTATE 22023.
 	ErrOutOfRange = errors.New("pgid: out of range")
@@ -49,20 +58,26 @@ var (
 	ErrUnknownVersion = errors.New("pgid: unknown version or layout in this database")
 
 	// ErrBadAnswer is returned by a [Client] whose database answered with something
-	// else than the range asked for. None of it is used.
+	// else than the range or the window asked for. None of it is used.
 	ErrBadAnswer = errors.New("pgid: the database's answer is not the range asked for")
 
-	// ErrStateLost is returned by an [Allocator] whose database answered with a range
-	// that is not past all before it: the shard's state went back, as after a failover
-	// to a replica that was behind, or a restored backup. None of it is handed out.
+	// ErrStateLost is returned by an [Allocator] or a [Lease] whose database answered
+	// with a range, or a window, that is not past all before it: the shard's state went
+	// back, as after a failover to a replica that was behind, or a restored backup. None
+	// of it is handed out.
 	ErrStateLost = errors.New("pgid: the shard went back to an earlier state")
 
 	// ErrStale is returned by an [Allocator] whose ranges are older than MaxAge when
 	// they arrive, several times in a row.
 	ErrStale = errors.New("pgid: ranges arrive older than their greatest age")
 
-	// ErrClosed is returned by an [Allocator] that was closed.
-	ErrClosed = errors.New("pgid: the allocator is closed")
+	// ErrLeaseExpired is returned by a [Lease] whose window is over, or used up, and
+	// was not renewed in time. It issues IDs again if a later renewal succeeds.
+	ErrLeaseExpired = errors.New("pgid: the lease has expired")
+
+	// ErrClosed is returned by an [Allocator] that was closed, and a [Lease] that was
+	// released.
+	ErrClosed = errors.New("pgid: closed")
 )
 
 // byState maps the SQLSTATEs that pgid's functions raise to their sentinels.
@@ -72,6 +87,8 @@ var byState = map[string]error{
 	"ID003": ErrShardRetired,
 	"ID004": ErrTimeExhausted,
 	"ID005": ErrShardBusy,
+	"ID006": ErrPoolExhausted,
+	"ID007": ErrLeaseLost,
 	"22023": ErrOutOfRange,
 	"22004": ErrNullShard,
 	"22008": ErrTimeRange,
@@ -91,6 +108,9 @@ func Error(err error) error {
 		return err
 	}
 	if isMissing(pg) && strings.Contains(pg.Message, "pgid") {
+		if errors.Is(err, ErrNotInstalled) {
+			return err
+		}
 		return notInstalled(err)
 	}
 	sentinel, ok := byState[pg.Code]

@@ -19,6 +19,8 @@ var sentinels = map[string]error{
 	"ID003": pgid.ErrShardRetired,
 	"ID004": pgid.ErrTimeExhausted,
 	"ID005": pgid.ErrShardBusy,
+	"ID006": pgid.ErrPoolExhausted,
+	"ID007": pgid.ErrLeaseLost,
 	"22023": pgid.ErrOutOfRange,
 	"22004": pgid.ErrNullShard,
 	"22008": pgid.ErrTimeRange,
@@ -66,7 +68,7 @@ func TestErrorOfOthers(t *testing.T) {
 		"not a PgError":     errors.New("other"),
 		"a context's":       context.Canceled,
 		"unique violation":  &pgconn.PgError{Code: "23505"},
-		"a state like ours": &pgconn.PgError{Code: "ID006"},
+		"a state like ours": &pgconn.PgError{Code: "ID099"},
 		"no state":          &pgconn.PgError{},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -77,4 +78,32 @@ func ExampleAllocator() {
 		fmt.Println(id)
 	}
 	fmt.Printf("%+v\n", allocator.Stats())
+}
+
+func ExampleClient_AcquireLease() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+
+	// The owner has set shards apart: SELECT pgid.create_pool('workers', 100, 115);
+	lease, err := pgid.NewClient(pool).AcquireLease(ctx, "workers", pgid.LeaseConfig{Wait: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = lease.Release(ctx) }()
+
+	for {
+		id, err := lease.Next(ctx)
+		switch {
+		case errors.Is(err, pgid.ErrLeaseExpired): // the database is away for longer than the window
+			time.Sleep(time.Second)
+		case err != nil: // ErrLeaseLost: acquire another
+			log.Fatal(err)
+		default:
+			fmt.Println(id, lease.Shard(), lease.Fence())
+		}
+	}
 }
