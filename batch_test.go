@@ -190,7 +190,7 @@ func TestBatchRefusals(t *testing.T) {
 	}
 	checkNoLocks(t, db)
 
-	db.Exec(t, "UPDATE pgid.shard SET retired = now() WHERE shard = 5; SELECT pgid.refresh_lookup()")
+	db.Exec(t, "SELECT pgid.retire_shard(5)")
 	if _, err := pgid.NewClient(db.Pool).Reserve(t.Context(), 5, 1); !errors.Is(err, pgid.ErrShardRetired) {
 		t.Errorf("of a retired shard: %v", err)
 	}

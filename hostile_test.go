@@ -50,6 +50,10 @@ func TestCallerWithInsertAlone(t *testing.T) {
 		"SELECT pgid.next_id_slow(5, 0, 0)", "SELECT pgid.raise_shard(5, 1 << 49)", "SELECT pgid.add_shard(9, NULL)",
 		"SELECT pgid.reserve_ticks(5, 1)", "SELECT pgid.wait_or_refuse(5, 0, 0)", "SELECT pgid.refuse_count(0)", "SELECT pgid.configure()",
 		"SELECT pgid.configure(max_lead_ms => 5)", "SELECT pgid.clock()", "SELECT pgid.is_refused(0, 0)", "SELECT pgid.last_ms()",
+		"SELECT pgid.retire_shard(5)", "SELECT pgid.advance_shard(5, 1)", "SELECT pgid.raise_past(5, 1)", "SELECT pgid.lock_shard(5)", "SELECT pgid.drawn(5)", "SELECT pgid.is_retired(5)",
+		"SELECT pgid.create_pool('p', 5, 5)", "SELECT pgid.acquire_lease('p', 'h')", "SELECT pgid.renew_lease(5, 1)", "SELECT pgid.release_lease(5, 1)",
+		"SELECT pgid.take_ticks(5, 1, 1)", "SELECT pgid.take_window(5, 1, 1)", "SELECT pgid.note_step()", "SELECT pgid.keep_high(0)", "SELECT pgid.refuse_tick(5, 0, 0)", "SELECT * FROM pgid.lease_status",
+		"SELECT * FROM pgid.lease", "SELECT * FROM pgid.stats", "SELECT nextval('pgid.lease_fence')", "SELECT setval('pgid.clock_high', 1)",
 		"SELECT pgid.refresh_lookup()", "SELECT pgid.draw(0, 5)", "SELECT pgid.read_base(5)", "SELECT * FROM pgid.shard_status",
 		"SELECT * FROM pgid.shard", "INSERT INTO pgid.shard (shard) VALUES (9)", "CREATE TABLE pgid.mine ()",
 		"CREATE FUNCTION pgid.next_id(bigint) RETURNS bigint LANGUAGE sql RETURN 1",
@@ -67,6 +71,49 @@ func TestCallerWithInsertAlone(t *testing.T) {
 	}
 	if !slices.Equal(open, want) {
 		t.Errorf("open to anyone: %v\nwant %v", open, want)
+	}
+}
+
+// Types are looked up in a session's temporary schema before any other, whatever its
+// search_path: a domain there, with a check of the caller's, would run it with the rights
+// of pgid's owner.
+func TestHostileTypes(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	role := db.Role(t)
+	db.Exec(t, "SELECT pgid.create_shard(5)")
+	db.Exec(t, fmt.Sprintf("GRANT TEMPORARY ON DATABASE %s TO %s", db.Name, role))
+	conn := pgtest.Connect(t, db.As(role))
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	exec(`CREATE FUNCTION pg_temp.trap() RETURNS boolean LANGUAGE plpgsql AS
+		$$ BEGIN RAISE EXCEPTION 'trapped as %', current_user USING ERRCODE = 'EVIL1'; END $$`)
+	for _, name := range pgtest.Query[[]string](t, db, `SELECT array_agg(typname::text) FROM pg_type
+		WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype IN ('b', 'r') AND typelem = 0`) {
+		exec(fmt.Sprintf(`CREATE DOMAIN pg_temp.%[1]q AS pg_catalog.%[1]q CHECK (pg_temp.trap())`, name))
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT 1::regclass"); state(err) != "EVIL1" {
+		t.Fatalf("%v: this test shows nothing", err)
+	}
+	exec("SET pgid.shard = 5")
+	for _, sql := range []string{
+		"SELECT pgid.next_id(5)", "SELECT pgid.next_id()", "SELECT pgid.next_id(5) FROM pg_sleep(0.01)", "SELECT pgid.next_ids(5, 10)",
+		"SELECT pgid.reserve(5, 10)", "SELECT pgid.decode(1)", "SELECT pgid.make_id(now(), 5, 1)", "SELECT pgid.min_id(now()), pgid.max_id(now())",
+		"SELECT pgid.settings()", "SELECT pgid.version()",
+	} {
+		exec(sql)
+	}
+	for sql, want := range map[string]string{
+		"SELECT pgid.next_id(77)": "ID002", "SELECT pgid.next_id(9999)": "22023", "SELECT pgid.reserve(5, 0)": "22023",
+		"SELECT pgid.make_id(now(), -1, 0)": "22023", "SET pgid.shard = 'x'; SELECT pgid.next_id()": "22023",
+	} {
+		if _, err := conn.Exec(t.Context(), sql); state(err) != want {
+			t.Errorf("%s: %v, want %s", sql, err, want)
+		}
 	}
 }
 

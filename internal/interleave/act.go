@@ -88,6 +88,9 @@ func act(s state, i int, call Call, fault Fault, clock []int8, out emit) {
 
 	case raiseRead, raiseLast, raiseSet:
 		actRaise(s, i, call.Raise, out)
+
+	case retireRead, retireStop, retireLast, retireSet:
+		actRetire(s, i, fault, out)
 	}
 }
 
@@ -104,8 +107,11 @@ func beginCall(s state, i int, call Call, fault Fault, out emit) {
 		return
 	default:
 		c.at = raiseRead
-		if call.Batch > 0 {
+		switch {
+		case call.Batch > 0:
 			c.at = batchBase
+		case call.Retire:
+			c.at = retireRead
 		}
 		s.lock(i, fault)
 	}
@@ -264,4 +270,60 @@ func actRaise(s state, i int, tick int8, out emit) {
 func (s *state) raised(i int, tick int8) {
 	s.top = max(s.top, tick)
 	s.leave(i)
+}
+
+// actRetire is retire_shard, under the lock that it began with.
+func actRetire(s state, i int, fault Fault, out emit) {
+	c := &s.callers[i]
+	stopped := c.base >= retiringBase
+	switch c.at {
+	case retireRead:
+		c.base = s.base
+		stopped = c.base >= retiringBase
+		switch {
+		case c.base >= retiredBase:
+			broken := s.retired(i, c.base)
+			out(s, broken)
+			return
+		case stopped, fault == NoStop:
+			c.at = retireLast
+		default:
+			c.at = retireStop
+		}
+
+	case retireStop:
+		c.base += retiringBase + 1
+		s.base = c.base
+		c.at = retireLast
+
+	case retireLast:
+		c.tick = c.base + s.counter
+		if stopped {
+			c.tick -= retiringBase + 1
+		}
+		c.base = 0
+		c.at = retireSet
+
+	case retireSet:
+		s.base = retiredBase + 1 + c.tick
+		broken := s.retired(i, s.base)
+		out(s, broken)
+		return
+	}
+	out(s, "")
+}
+
+// retired ends a retirement, which returns the last tick that base holds, and says
+// which promise that breaks, if any.
+func (s *state) retired(i int, base int8) (broken string) {
+	last := base - retiredBase - 1
+	if s.end != neverRetired && s.end != last {
+		broken = "two retirements returned two last ticks"
+	}
+	s.end = last
+	if s.issued>>(last+1) != 0 {
+		broken = "a tick was issued past the last of a retired shard"
+	}
+	s.leave(i)
+	return broken
 }

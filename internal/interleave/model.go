@@ -1,6 +1,7 @@
 // Package interleave searches every interleaving of a few callers of one shard for
 // a tick that is issued twice or out of order. It holds a model of sql/next_id.sql,
-// sql/next_ids.sql and sql/shard.sql, and an exhaustive search over the model's states.
+// sql/next_ids.sql, sql/shard.sql and sql/shard_life.sql, and an exhaustive search over
+// the model's states.
 //
 // # The model
 //
@@ -23,12 +24,12 @@
 //
 //	begin         next_id       base := read_base(shard)
 //	fastDraw      next_id       tick := draw(base, shard)
-//	fastClock     is_issuable   tick - (now_ms() << 10) within max_lead_ms
+//	fastClock     is_issuable   the clock within max_lead_ms before the tick, and 1 ms after
 //	fastCheck     is_issuable   base = read_base(shard)
-//	slowCheck     next_id_slow  IF base = pg_sequence_last_value(base_seq)
+//	slowCheck     next_id_slow  IF base = read_sequence(base_seq)
 //	slowClock     next_id_slow  EXIT WHEN tick >> 10 >= now_ms
 //	tryLock       next_id_slow  IF pg_try_advisory_xact_lock
-//	lockedRead    next_id_slow  base := pg_sequence_last_value(base_seq), under the lock
+//	lockedRead    next_id_slow  base := read_sequence(base_seq), under the lock
 //	lockedDraw    next_id_slow  tick := base + nextval(counter_seq), under the lock
 //	lockedClock   next_id_slow  IF tick >> 10 < now_ms, under the lock
 //	catchUp       next_id_slow  base := setval(base_seq, base + (now_ms << 10) - tick - 1)
@@ -37,20 +38,24 @@
 //	slowRead      next_id_slow  base := ..., at the end of the loop
 //	slowDraw      next_id_slow  tick := ..., at the end of the loop
 //	decide        next_id_slow  wait_or_refuse(shard, tick, now_ms): issue or ID001
-//	batchBase     reserve_ticks base := pg_sequence_last_value(base_seq), under the lock that begin took
-//	batchDrawn    reserve_ticks drawn := pg_sequence_last_value(counter_seq)
+//	batchBase     reserve_ticks base := read_sequence(base_seq), under the lock that begin took
+//	batchDrawn    reserve_ticks drawn := read_sequence(counter_seq)
 //	batchClock    reserve_ticks now_ms, lag, first, last; EXIT WHEN pgid.is_refused(last, now_ms)
 //	batchSet      reserve_ticks setval(base_seq, base + lag + count)
 //	batchCheck    reserve_ticks EXIT WHEN meanwhile <= lag
-//	raiseRead     raise_shard   base := pg_sequence_last_value(base_seq), under the lock
+//	raiseRead     raise_shard   base := read_sequence(base_seq), under the lock
 //	raiseLast     raise_shard   lag := tick - (base + last value of counter)
 //	raiseSet      raise_shard   setval(base_seq, base + lag)
+//	retireRead    retire_shard  base := pgid.base(shard), under the lock that begin took
+//	retireStop    retire_shard  setval(base_seq, retiring_base + 1 + base), unless it was
+//	retireLast    retire_shard  pgid.drawn(shard)
+//	retireSet     retire_shard  setval(base_seq, retired_base + 1 + last tick)
 //
 // # Properties
 //
 // No tick is issued twice. A call that begins after another returned gets larger
-// ticks; after a raise has returned, they exceed its tick. Some caller can always
-// act. A call begins with its first action and returns with its last: a call that
+// ticks; after a raise has returned, they exceed its tick. No tick that was or will be
+// issued exceeds the one that a retirement returns. Some caller can always act. A call begins with its first action and returns with its last: a call that
 // is given up to the network before or after that is only checked the harder.
 package interleave
 
@@ -59,16 +64,22 @@ const (
 	seqBits = 2 // 4 ticks a millisecond
 	maxLead = 1 // milliseconds
 	maxWait = 1 // milliseconds
+
+	// Every tick of a scenario is below the first, as every tick is below 2^51.
+	retiringBase = 40
+	retiredBase  = 80
+	neverRetired = 127 // as a last tick
 )
 
 // pads are the numbers of ticks that a batch may leave free for others.
 var pads = [...]int8{0, 3}
 
 // A Call is one call that a caller makes. Exactly one kind: the zero Call is
-// next_id, Batch > 0 is reserve_ticks, Raise > 0 is raise_shard.
+// next_id, Batch > 0 is reserve_ticks, Raise > 0 is raise_shard, Retire is retire_shard.
 type Call struct {
-	Batch int8 // how many ticks to reserve
-	Raise int8 // the tick to raise the shard past
+	Batch  int8 // how many ticks to reserve
+	Raise  int8 // the tick to raise the shard past
+	Retire bool
 }
 
 // A Fault is a way to get the algorithm wrong. Zero is the algorithm as it is.
@@ -83,6 +94,7 @@ const (
 	LaxBatchCheck                  // keep it with one draw meanwhile more than it left room for
 	LowFirst                       // begin it one tick too early
 	ShortSet                       // raise base by one tick less than the batch is long
+	NoStop                         // retire in one step, by the draws before it
 )
 
 // at says which action a caller takes next.
@@ -113,6 +125,10 @@ const (
 	raiseRead
 	raiseLast
 	raiseSet
+	retireRead
+	retireStop
+	retireLast
+	retireSet
 	atEnd
 )
 
@@ -120,6 +136,7 @@ var atNames = [atEnd]string{
 	"begin", "fastDraw", "fastClock", "fastCheck", "slowCheck", "slowClock", "tryLock", "lockedRead", "lockedDraw",
 	"lockedClock", "catchUp", "catchUpDraw", "unlock", "slowRead", "slowDraw", "decide", "batchBase", "batchDrawn",
 	"batchClock", "batchSet", "batchCheck", "raiseRead", "raiseLast", "raiseSet",
+	"retireRead", "retireStop", "retireLast", "retireSet",
 }
 
 // caller is one session. Registers that the next actions do not read are zero, so
@@ -153,6 +170,7 @@ type state struct {
 	base    int8
 	counter int8
 	top     int8 // the largest tick that has returned, or that a raise was for
+	end     int8 // the last tick that a retirement has returned
 	crashes int8 // still to come
 	locked  bool
 	callers [callers]caller
@@ -160,7 +178,7 @@ type state struct {
 }
 
 func initial(crashes int8) state {
-	return state{base: -1, counter: 0, top: -1, crashes: crashes} // a new shard
+	return state{base: -1, counter: 0, top: -1, end: neverRetired, crashes: crashes} // a new shard
 }
 
 // leave ends the caller's call, however it went.
@@ -186,6 +204,9 @@ func (s *state) issue(i int, first, k int8) (broken string) {
 	}
 	if broken == "" && first <= s.callers[i].floor {
 		broken = "a later call got a smaller tick"
+	}
+	if broken == "" && first+k-1 > s.end {
+		broken = "a retired shard issued a tick past its last"
 	}
 	s.top = max(s.top, first+k-1)
 	s.leave(i)

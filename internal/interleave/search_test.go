@@ -10,6 +10,7 @@ var (
 	twice  = []Call{{}, {}}
 	batch  = []Call{{Batch: 3}}
 	raise  = []Call{{Raise: 6}}
+	retire = []Call{{Retire: true}}
 	clock  = []int8{0, 1, 2}
 )
 
@@ -27,6 +28,10 @@ func TestSearch(t *testing.T) {
 		{"two single calls and a batch", Scenario{Programs: [][]Call{single, single, batch}}, 2_000_000},
 		{"two batches and a single call", Scenario{Programs: [][]Call{batch, batch, single}}, 160_000},
 		{"two single calls and a raise", Scenario{Programs: [][]Call{single, single, raise}}, 80_000},
+		{"two single calls and a retirement", Scenario{Programs: [][]Call{single, twice, retire}}, 2_300_000},
+		{"a single call, a batch and a retirement", Scenario{Programs: [][]Call{single, batch, retire}}, 75_000},
+		{"a retirement that is interrupted, and another", Scenario{Programs: [][]Call{single, single, {{Retire: true}, {Retire: true}}}, Deaths: true}, 280_000},
+		{"the server crashes on a retirement", Scenario{Programs: [][]Call{twice, {{Retire: true}, {Retire: true}}}, Crashes: 1, Jump: 1}, 41_000},
 		{"two callers of two calls", Scenario{Programs: [][]Call{twice, twice}}, 250_000},
 		{"callers die", Scenario{Programs: [][]Call{twice, twice}, Deaths: true}, 490_000},
 		{"a batch among callers that die", Scenario{Programs: [][]Call{twice, {{Batch: 3}, {}}}, Deaths: true, Clock: []int8{0, 2}}, 1_300_000},
@@ -79,6 +84,8 @@ func TestFaults(t *testing.T) {
 		{"batch with room for one draw less than it takes", LaxBatchCheck, [][]Call{single, single, batch}, clock},
 		{"batch from one tick below", LowFirst, [][]Call{single, batch}, []int8{1}},
 		{"base raised by one tick less than the batch", ShortSet, [][]Call{single, batch}, clock},
+		{"retirement in one step", NoStop, [][]Call{single, retire}, clock},
+		{"retirement without the lock", NoLock, [][]Call{single, single, retire}, clock},
 		{"catch up from the base before the lock", StaleBase, [][]Call{single, single, single}, clock},
 	}
 	for _, test := range tests {
