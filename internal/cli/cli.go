@@ -46,12 +46,15 @@ func Run(ctx context.Context, args []string, env Env) int {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	err := root.ExecuteContext(ctx)
+	var worst exitCode
 	switch {
 	case err == nil:
 		return exitOK
 	case ctx.Err() != nil:
 		_, _ = fmt.Fprintln(env.Stderr, interruptedLine(err))
 		return exitInterrupted
+	case errors.As(err, &worst): // it has said all there is to say
+		return int(worst)
 	default:
 		_, _ = fmt.Fprintln(env.Stderr, errorLine(err))
 		return exitError
@@ -78,7 +81,7 @@ else by PostgreSQL's own variables: PGHOST, PGPORT, PGDATABASE, PGUSER, PGSERVIC
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
 	},
-		a.migrate(), a.shard(), a.next(), a.decode(), a.demo(), a.bench())
+		a.migrate(), a.shard(), a.pool(), a.doctor(), a.next(), a.decode(), a.demo(), a.bench())
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		var bad *pflag.InvalidValueError
@@ -102,6 +105,9 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		}
 		cmd.SuggestionsMinimumDistance = 2
 		hint := ""
+		if args[0] == "version" && cmd.Version != "" {
+			hint = "did you mean --version? "
+		}
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			hint = fmt.Sprintf("did you mean %s? ", strings.Join(near, " or "))
 		}

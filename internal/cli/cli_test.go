@@ -106,7 +106,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 	for _, command := range []string{
 		"", "migrate", "migrate up", "migrate down", "migrate version", "migrate force",
-		"shard", "shard create", "shard list", "next", "decode", "demo", "bench", "bench insert", "bench growth",
+		"shard", "shard create", "shard list", "shard advance", "shard move", "shard retire", "pool", "pool create", "pool list", "doctor", "next", "decode", "demo", "bench", "bench insert", "bench growth",
 	} {
 		help := run(t, nil, "", append(strings.Fields(command), "--help")...).prints(t)
 		if !strings.Contains(help, "Examples:\n  ") || !strings.Contains(help, "--database-url URL") {
@@ -133,6 +133,7 @@ func TestFold(t *testing.T) {
 		{"a:\n\tb\n\tc", "a: b; c"},
 		{"a:\n\tb\n\tb\n", "a: b"},
 		{"\r\na\r\n\r\nb", "a; b"},
+		{"a\x1b[31mb: ü\u202e", `a\x1b[31mb: ü\u202e`},
 	}
 	for _, test := range tests {
 		if got := fold(test.text); got != test.want {

@@ -36,7 +36,8 @@ func TestMigrateDownInUse(t *testing.T) {
 	db := pgtest.New(t)
 	db.Exec(t, "SELECT pgid.create_shard(5)")
 	db.Exec(t, "CREATE TABLE photo (id bigint DEFAULT pgid.next_id(5))")
-	r := run(t, nil, "", "migrate", "down", "--database-url", db.URL)
+	run(t, nil, "", "migrate", "down", "--database-url", db.URL).fails(t, "1 shard would be removed", "--yes")
+	r := run(t, nil, "", "migrate", "down", "--yes", "--database-url", db.URL)
 	r.fails(t, "in use", "photo")
 	if strings.Contains(r.errOut, "CASCADE") {
 		t.Errorf("the error proposes to drop the user's objects: %s", r.errOut)

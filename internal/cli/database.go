@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // database is the database that the user named: a URL or keyword/value string, or
@@ -81,18 +82,21 @@ func (a *app) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return dial(ctx, named, nil)
+}
+
+// dial opens a session with a database whose name was checked. onNotice, if given, gets what
+// the server says beside its answers.
+func dial(ctx context.Context, named string, onNotice pgconn.NoticeHandler) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(named)
 	if err != nil {
-		return nil, err // not reached: database has checked it
+		return nil, err // not reached: checkURL has read it
 	}
 	// No prepared statements: under a pooler in transaction mode they would meet those
 	// of earlier runs.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return nil, err // it says that it failed to connect, and where
-	}
-	return conn, nil
+	config.OnNotice = onNotice
+	return pgx.ConnectConfig(ctx, config)
 }
 
 // withConn calls do with a session of its own.

@@ -18,7 +18,7 @@ either, a throwaway server is started on this machine. DATABASE_URL and the PG* 
 not used: they may name the database of an application.`,
 		Example: `  pgid demo
   pgid demo --database-url postgres://me@localhost/postgres`,
-		Args: cobra.NoArgs,
+		Args: none,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		server, err := a.ownServer()

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/nextid/postgres-ids/internal/display"
 	"github.com/nextid/postgres-ids/internal/tempdb"
 	"github.com/nextid/postgres-ids/pgid"
 )
@@ -30,7 +33,18 @@ func permissionError(err error, need string) error {
 // errorLine is an error as the one line that people read: the prefix once, the
 // server's hint, no newline.
 func errorLine(err error) string {
-	return "pgid: " + unprefixed(fold(withHint(err)))
+	return "pgid: " + unprefixed(fold(shortConnect(err, withHint(err))))
+}
+
+// shortConnect puts, in an error's text, one reason in place of all that pgx has tried.
+func shortConnect(err error, text string) string {
+	var failed *pgconn.ConnectError
+	if !errors.As(err, &failed) {
+		return text
+	}
+	short := fmt.Sprintf("cannot connect to %s as %s: %s: start the server, or correct the URL",
+		display.Address(failed.Config), failed.Config.User, display.ConnectReason(failed))
+	return strings.Replace(text, failed.Error(), short, 1)
 }
 
 // interruptedLine is what is left to say when the user has stopped the command. The
@@ -62,7 +76,7 @@ func fold(text string) string {
 	var line strings.Builder
 	last := ""
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		part = strings.TrimSpace(part)
+		part = harmless(strings.TrimSpace(part))
 		switch sofar := line.String(); {
 		case part == "" || part == last:
 			continue
@@ -76,6 +90,19 @@ func fold(text string) string {
 		last = part
 	}
 	return line.String()
+}
+
+// harmless writes as Go does, \x1b for one, what a terminal would obey: a name may hold it.
+func harmless(text string) string {
+	var shown strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) || r == '\t' {
+			shown.WriteRune(r)
+		} else {
+			shown.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return shown.String()
 }
 
 // unprefixed takes the prefix of package pgid from an error and from those that it

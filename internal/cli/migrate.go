@@ -6,12 +6,23 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/nextid/postgres-ids/migrations"
 )
 
 func (a *app) migrate() *cobra.Command {
+	down := &cobra.Command{
+		Use:   "down",
+		Short: "Remove pgid from the database, shards and all",
+		Long: `Remove the schema pgid, with its shards and what they remember, and the migration record: all steps
+at once. Stored IDs stay. Refused while a column default or anything else still needs the schema.`,
+		Example: `  pgid migrate down --yes --database-url postgres://owner@localhost/mydb`,
+		Args:    none,
+	}
+	yes := down.Flags().Bool("yes", false, "do it also where there are shards")
+	down.RunE = func(cmd *cobra.Command, _ []string) error { return a.migrateDown(cmd.Context(), *yes) }
 	return group(&cobra.Command{
 		Use:   "migrate",
 		Short: "Install, upgrade and remove pgid in a database",
@@ -21,31 +32,21 @@ func (a *app) migrate() *cobra.Command {
 		&cobra.Command{
 			Use:   "up",
 			Short: "Bring the database to the latest version",
-			Long: `Bring the database to the latest version, and print it. Safe to run by several processes at once,
-and when there is nothing to do. The role needs CREATE on the database and on the first
+			Long: `Bring the database to the latest version, whichever it has, and print it. Safe to run by several
+processes at once, and when there is nothing to do. The role needs CREATE on the database and on the first
 schema of its search_path (public), and no superuser.`,
 			Example: `  pgid migrate up --database-url postgres://owner@localhost/mydb`,
-			Args:    cobra.NoArgs,
+			Args:    none,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				return a.migrateUp(cmd.Context())
 			},
 		},
-		&cobra.Command{
-			Use:   "down",
-			Short: "Remove pgid from the database, shards and all",
-			Long: `Remove the schema pgid, with its shards and what they remember, and the migration record.
-Stored IDs stay. Refused while a column default or anything else still needs the schema.`,
-			Example: `  pgid migrate down --database-url postgres://owner@localhost/mydb`,
-			Args:    cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				return a.migrateDown(cmd.Context())
-			},
-		},
+		down,
 		&cobra.Command{
 			Use:     "version",
 			Short:   "Print the version that the database has: 0 for none",
 			Example: `  test "$(pgid migrate version)" -ge 1`,
-			Args:    cobra.NoArgs,
+			Args:    none,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				return a.migrateVersion(cmd.Context())
 			},
@@ -64,6 +65,14 @@ names the version to force.`,
 			},
 		},
 	)
+}
+
+// none refuses arguments: cobra would call them unknown commands.
+func none(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, and got %q: see «%s --help»", cmd.CommandPath(), args[0], cmd.CommandPath())
+	}
+	return nil
 }
 
 // exactly asks for n arguments and says which.
@@ -95,10 +104,15 @@ func (a *app) migrateUp(ctx context.Context) error {
 	return err
 }
 
-func (a *app) migrateDown(ctx context.Context) error {
+func (a *app) migrateDown(ctx context.Context, yes bool) error {
 	url, err := a.database()
 	if err != nil {
 		return err
+	}
+	if !yes {
+		if err := a.requireNoShards(ctx); err != nil {
+			return err
+		}
 	}
 	before, err := migrations.Version(ctx, url)
 	if err == nil || errors.Is(err, migrations.ErrUnderWay) { // then Down waits for it
@@ -113,6 +127,21 @@ func (a *app) migrateDown(ctx context.Context) error {
 	}
 	_, err = fmt.Fprintln(a.Stdout, outcome)
 	return err
+}
+
+// requireNoShards refuses a database with shards. What they remember, retirements and the
+// windows of leases included, is nowhere else.
+func (a *app) requireNoShards(ctx context.Context) error {
+	return a.withConn(ctx, func(conn *pgx.Conn) error {
+		var shards int
+		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+			WHERE n.nspname = 'pgid' AND c.relname ~ '^base_[0-9]+$'`).Scan(&shards)
+		if err == nil && shards > 0 {
+			err = fmt.Errorf("%s would be removed with all that they remember, and one that is created again later starts"+
+				" from the clock: add --yes to remove them", counted(shards, "shard"))
+		}
+		return err
+	})
 }
 
 func (a *app) migrateVersion(ctx context.Context) error {
@@ -144,6 +173,10 @@ func (a *app) migrateForce(ctx context.Context, text string) error {
 	if err := migrations.Force(ctx, url, uint(version)); err != nil {
 		return permissionError(err, needToMigrate)
 	}
-	_, err = fmt.Fprintf(a.Stdout, "the migration record says version %d\n", version)
+	note := ""
+	if stands, err := migrations.Version(ctx, url); err == nil && stands != uint(version) {
+		note = fmt.Sprintf(", but the schema has %d: «pgid migrate up» goes by the schema", stands)
+	}
+	_, err = fmt.Fprintf(a.Stdout, "the migration record says version %d%s\n", version, note)
 	return err
 }
