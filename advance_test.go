@@ -57,7 +57,7 @@ func TestAdvanceRefusals(t *testing.T) {
 			t.Errorf("advance_shard(%v, %v): %v, want %s and «%s»", c.shard, c.past, err, c.state, c.says)
 		}
 	}
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 }
 
 // Past IDs of this shard and of others, of the past and the future; the future warns.
@@ -132,7 +132,7 @@ func TestAdvance(t *testing.T) {
 	if _, err := client.NextID(t.Context(), 5); !errors.Is(err, pgid.ErrTimeExhausted) {
 		t.Errorf("past the last ID there is: %v, want ErrTimeExhausted", err)
 	}
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 }
 
 // Random calls, beside the law: next tick = max(last + 1, now << 10), and advance
@@ -273,5 +273,5 @@ func TestAdvanceUnderLoad(t *testing.T) {
 			}
 		}
 	}
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 }

@@ -26,7 +26,7 @@ func TestBatchLeavesNoLock(t *testing.T) {
 	// All within one transaction of the caller's, where a lock of the transaction would stay.
 	exec("", "BEGIN")
 	exec("", "SELECT pgid.next_ids(1, 1000), pgid.reserve(2, 1000)")
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 	exec("", "SAVEPOINT s")
 	exec("22023", "SELECT pgid.next_ids(1, 0)")
 	exec("", "ROLLBACK TO s")
@@ -35,14 +35,14 @@ func TestBatchLeavesNoLock(t *testing.T) {
 	exec("ID004", "ROLLBACK TO s; SELECT pgid.reserve(3, 1) FROM (SELECT pgid.raise_shard(3, (1::bigint << 50) - 1)) AS raised")
 	exec("", "ROLLBACK TO s")
 	exec("ID001", "SELECT pgid.reserve(4, 1) FROM (SELECT pgid.raise_shard(4, (pgid.now_ms() + 5000) << 10)) AS raised")
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 	exec("", "ROLLBACK TO s")
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 
 	// In the wait for the clock: up to a second, and the lock is free meanwhile, so that others are served or wait as long.
 	exec("", "COMMIT; SELECT pgid.raise_shard(5, (pgid.now_ms() + 1050) << 10); BEGIN; SAVEPOINT s; SET LOCAL statement_timeout = 200")
 	exec("57014", "SELECT pgid.next_ids(5, 10)")
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 	exec("", "ROLLBACK; BEGIN; SAVEPOINT s; SET LOCAL statement_timeout = 200")
 
 	waiting := db.Connect(t)
@@ -52,7 +52,7 @@ func TestBatchLeavesNoLock(t *testing.T) {
 		done <- err
 	}()
 	time.Sleep(250 * time.Millisecond)
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -66,7 +66,7 @@ func TestBatchLeavesNoLock(t *testing.T) {
 	if _, err := sitter.Exec(t.Context(), "SELECT pg_advisory_unlock(pgid.lock_class(), 1)"); err != nil {
 		t.Fatal(err)
 	}
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 	exec("", "SELECT pgid.reserve(1, 10), pgid.next_ids(2, 10)")
 
 	// A caller's own handler may catch what a batch was refused with, and go on.

@@ -82,7 +82,7 @@ func TestBatches(t *testing.T) {
 	if n := pgtest.Query[int](t, db, "SELECT count(*) FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before FROM photo) AS p WHERE before >= id"); n > 0 {
 		t.Errorf("%d rows were inserted out of the order of their IDs", n)
 	}
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 }
 
 // In every mode that pgx has, prepared statements among them, and as the source of COPY.
@@ -188,7 +188,7 @@ func TestBatchRefusals(t *testing.T) {
 	if after := pgtest.Query[int64](t, db, lastTick); after != before {
 		t.Errorf("the refused calls drew %d ticks", after-before)
 	}
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 
 	db.Exec(t, "SELECT pgid.retire_shard(5)")
 	if _, err := pgid.NewClient(db.Pool).Reserve(t.Context(), 5, 1); !errors.Is(err, pgid.ErrShardRetired) {
@@ -236,7 +236,7 @@ func TestBatchesInTransactions(t *testing.T) {
 				return err
 			}
 			// The lock is free while the transaction is not: others go on.
-			checkNoLocks(t, db)
+			pgtest.RequireNoLocks(t, db.URL)
 			if err := batch(client, 5); err != nil {
 				return err
 			}
@@ -260,7 +260,7 @@ func TestBatchesInTransactions(t *testing.T) {
 	if state(err) != "25006" {
 		t.Errorf("in a read-only transaction: %v, want 25006", err)
 	}
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 }
 
 // A batch waits by the lead of its last tick, and its label keeps G3: no ID's time is

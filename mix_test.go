@@ -94,7 +94,7 @@ func TestMix(t *testing.T) {
 	if ids < total {
 		t.Errorf("%d IDs, want %d", ids, total)
 	}
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 	checkRealTime(t, inRealTime(drawn))
 	t.Logf("%d IDs in %d calls of %d processes: %d twice, %.0f a second", ids, len(all), processes, twice, float64(ids)/took.Seconds())
 }

@@ -155,7 +155,7 @@ func TestRetireUnderLoad(t *testing.T) {
 		}
 		db.Exec(t, "SELECT pgid.next_id($1)", rounds) // other shards do not notice
 	}
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 	t.Logf("%d IDs, none past the last", drawn)
 }
 
@@ -215,7 +215,7 @@ func TestRetire(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if checkNoLocks(t, db); t.Failed() {
+			if pgtest.RequireNoLocks(t, db.URL); t.Failed() {
 				return // or each of the calls waits for the lock
 			}
 			isGone(t, db, shard)
@@ -251,7 +251,7 @@ func TestRetireInOpenTransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 	client := pgid.NewClient(db.Pool)
 	start := time.Now()
 	if _, err := client.NextID(t.Context(), 5); !errors.Is(err, pgid.ErrShardRetired) {

@@ -139,7 +139,7 @@ func TestUniqueAndOrdered(t *testing.T) {
 					}
 				}
 			}
-			checkNoLocks(t, db)
+			pgtest.RequireNoLocks(t, db.URL)
 
 			db.Exec(t, bench.Instagram())
 			start = time.Now()
@@ -182,17 +182,6 @@ func TestUniqueAcrossRoundTrips(t *testing.T) {
 		t.Errorf("%d IDs were issued twice", n)
 	}
 	checkRealTime(t, calls)
-}
-
-// checkNoLocks fails the test if an advisory lock is left in the database. It asks
-// until idle sessions have ended.
-func checkNoLocks(t *testing.T, db *pgtest.Database) {
-	t.Helper()
-	held := pgtest.Query[int](t, db, `SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
-		WHERE d.datname = current_database() AND l.locktype = 'advisory'`)
-	if held > 0 {
-		t.Errorf("%d advisory locks are left", held)
-	}
 }
 
 // One session lives through hundreds of cancels at random moments, singly and in
@@ -247,13 +236,13 @@ func TestCancelledStatementsLeaveNoLock(t *testing.T) {
 			seen[state(<-errs)]++
 		}
 		if i%20 == 0 {
-			checkNoLocks(t, db)
+			pgtest.RequireNoLocks(t, db.URL)
 		}
 	}
 	if len(seen) != 1 || seen["57014"] != cancels {
 		t.Fatalf("of %d cancelled statements, %v", cancels, seen)
 	}
-	checkNoLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 	for shard := range shards { // not blocked by anybody
 		pgtest.Query[pgid.ID](t, db, "SELECT pgid.next_id($1)", shard)
 	}

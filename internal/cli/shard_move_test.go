@@ -70,10 +70,7 @@ func TestMove(t *testing.T) {
 	run(t, nil, "", moveArgs(target, source)...).fails(t, "shard 5 was retired there", "ID003", "nothing was touched")
 	draw(t, target)
 	for _, db := range []*pgtest.Database{source, target} {
-		if n := pgtest.Query[int](t, db, `SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
-			WHERE d.datname = current_database() AND locktype = 'advisory'`); n > 0 {
-			t.Errorf("%d advisory locks are left", n)
-		}
+		pgtest.RequireNoLocks(t, db.URL)
 	}
 }
 

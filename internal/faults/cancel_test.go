@@ -63,7 +63,7 @@ func TestCancelledUnderLoad(t *testing.T) {
 			}
 			requireKept(t, ledger, 1000)
 			requireServed(t, ledger, 5*time.Second)
-			requireNoLocks(t, db.URL)
+			pgtest.RequireNoLocks(t, db.URL)
 			for _, shard := range shards {
 				pgtest.Query[pgid.ID](t, db, "SELECT pgid.next_id($1)", shard)
 			}

@@ -53,7 +53,7 @@ func TestKilledClients(t *testing.T) {
 	group.Wait()
 	requireKept(t, ledger, 1000*rounds)
 	requireServed(t, ledger, 10*time.Second)
-	requireNoLocks(t, db.URL)
+	pgtest.RequireNoLocks(t, db.URL)
 	for _, shard := range shards {
 		pgtest.Query[pgid.ID](t, db, "SELECT pgid.next_id($1)", shard)
 	}

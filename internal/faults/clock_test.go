@@ -101,7 +101,7 @@ func TestClockStepsUnderLoad(t *testing.T) {
 		})
 	}
 	requireKept(t, ledger, 10_000)
-	requireNoLocks(t, db.URL)
+	pgtest.RequireNoLocks(t, db.URL)
 	if n := strings.Count(server.Log(t), "pgid: the clock went back by at least"); n < 6 {
 		t.Errorf("the server logged %d steps of the clock", n)
 	}
@@ -152,7 +152,7 @@ func TestClockWalksAtRandom(t *testing.T) {
 	}
 	requireKept(t, ledger, 1000)
 	requireServed(t, ledger, time.Minute) // two restarts, with a clock that is refused
-	requireNoLocks(t, server.DatabaseURL(db))
+	pgtest.RequireNoLocks(t, server.DatabaseURL(db))
 }
 
 // patient ends a statement after 3 s. pg_sleep goes by the wall clock: a call that sleeps

@@ -78,7 +78,7 @@ func TestKilledServer(t *testing.T) {
 				requireKept(t, ledger, 500*kills)
 			}
 			requireServed(t, ledger, 20*time.Second)
-			requireNoLocks(t, server.DatabaseURL(db))
+			pgtest.RequireNoLocks(t, server.DatabaseURL(db))
 		})
 	}
 }

@@ -77,5 +77,5 @@ func lostLeases(t *testing.T, db *pgtest.Database, held []lease) {
 	if sqlState(err) != "ID006" {
 		t.Errorf("before the forgotten window is over, the lease is granted from tick %d to %d: %v, want ID006", from, till, err)
 	}
-	noLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 }

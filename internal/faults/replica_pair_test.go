@@ -131,15 +131,8 @@ func kept(t *testing.T, l *Ledger, db *pgtest.Database) {
 	if gap > away {
 		t.Errorf("the service was away for %s", gap)
 	}
-	noLocks(t, db)
+	pgtest.RequireNoLocks(t, db.URL)
 	t.Logf("%d IDs, away for %s", report.IDs, gap.Round(time.Millisecond))
-}
-
-func noLocks(t *testing.T, db *pgtest.Database) {
-	t.Helper()
-	if n := pgtest.Query[int](t, db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"); n != 0 {
-		t.Errorf("%d advisory locks are left", n)
-	}
 }
 
 // draw draws n IDs of a shard one by one, and enters them.

@@ -78,7 +78,7 @@ func TestRetireInterrupted(t *testing.T) {
 			}
 			t.Logf("%d of %d retirements were interrupted", interrupted, c.shards)
 			requireKept(t, ledger, 1000*c.shards)
-			requireNoLocks(t, db.URL)
+			pgtest.RequireNoLocks(t, db.URL)
 		})
 	}
 }

@@ -73,5 +73,5 @@ func TestLockSitter(t *testing.T) {
 	}
 	db.Exec(t, "SELECT pgid.acquire_lease('pool', 'holder', 1000)")
 	requireKept(t, ledger, 100)
-	requireNoLocks(t, db.URL)
+	pgtest.RequireNoLocks(t, db.URL)
 }

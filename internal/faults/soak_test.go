@@ -51,7 +51,7 @@ func TestSoak(t *testing.T) {
 	if total < atLeast { // without those that leases granted
 		t.Errorf("%d IDs, want at least %d", total, atLeast)
 	}
-	requireNoLocks(t, server.DatabaseURL(db))
+	pgtest.RequireNoLocks(t, server.DatabaseURL(db))
 
 	t.Logf("\n%s\n%s", faults.Render(), sources.Render())
 	if file := os.Getenv("PGID_SOAK_REPORT"); file != "" {

@@ -121,7 +121,7 @@ func TestTamperingThatIsBorne(t *testing.T) {
 				db.Exec(t, c.sql)
 			}
 			requireKept(t, ledger, 10_000)
-			requireNoLocks(t, db.URL)
+			pgtest.RequireNoLocks(t, db.URL)
 		})
 	}
 }
@@ -169,7 +169,7 @@ func TestTamperingThatBreaksAShard(t *testing.T) {
 				}
 			}
 			requireKept(t, ledger, 24)
-			requireNoLocks(t, db.URL)
+			pgtest.RequireNoLocks(t, db.URL)
 		})
 	}
 	t.Run("dropped", func(t *testing.T) {
