@@ -9,6 +9,20 @@ BEGIN
 END
 $$;
 
+-- What is made here has to belong to the schema's owner: the functions run with the owner's rights, and what
+-- another role has made they may not use. No superuser either may be that other role.
+DO $$
+DECLARE
+  owner CONSTANT name := (SELECT pg_get_userbyid(n.nspowner) FROM pg_namespace AS n WHERE n.nspname = 'pgid');
+BEGIN
+  IF owner <> current_user THEN
+    RAISE EXCEPTION 'the schema pgid belongs to %, not to %', owner, current_user
+      USING ERRCODE = '42501',
+            HINT    = format('Migrate as its owner: connect as %1$I, or SET ROLE %1$I.', owner);
+  END IF;
+END
+$$;
+
 DROP VIEW pgid.shard_status;
 DROP VIEW pgid.lease_status;
 DROP VIEW pgid.stats;

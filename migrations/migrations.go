@@ -57,15 +57,27 @@ var (
 // schema was dropped by hand is set up anew. When ctx ends, the step under way is
 // cancelled and rolled back.
 //
+// A database that has pgid is migrated as the owner of the schema: another role, a
+// superuser too, is refused.
+//
 // url is a connection URL or a keyword/value string, as pgx reads them. It must lead
 // to the server, or to a pooler in session mode: a pooler in transaction mode loses
 // the locks of golang-migrate.
 func Up(ctx context.Context, url string) error {
+	latest, err := Latest()
+	if err != nil {
+		return err
+	}
 	return guarded(ctx, url, func(ctx context.Context, guard pgx.Tx) error {
 		if err := requireRoom(ctx, guard); err != nil {
 			return err
 		}
 		return run(ctx, url, guard, func(s *session) error {
+			if s.installed < latest {
+				if err := requireOwner(ctx, guard); err != nil {
+					return err
+				}
+			}
 			if err := s.reconcile(); err != nil {
 				return err
 			}
@@ -82,6 +94,9 @@ func Up(ctx context.Context, url string) error {
 // as the clock has moved past the last one.
 func Down(ctx context.Context, url string) error {
 	return guarded(ctx, url, func(ctx context.Context, guard pgx.Tx) error {
+		if err := requireOwner(ctx, guard); err != nil {
+			return err
+		}
 		err := run(ctx, url, guard, func(s *session) error {
 			if err := s.reconcile(); err != nil {
 				return err

@@ -102,6 +102,22 @@ func requireRoom(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
+// requireOwner refuses a role that does not own the schema pgid, if there is one. Its
+// functions run with the owner's rights, and could not use what another role had made.
+func requireOwner(ctx context.Context, tx pgx.Tx) error {
+	var owner, role string
+	err := tx.QueryRow(ctx, "SELECT pg_get_userbyid(nspowner), current_user FROM pg_namespace WHERE nspname = 'pgid'").Scan(&owner, &role)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("pgid: look for the schema's owner: %w", err)
+	case owner != role:
+		return fmt.Errorf("pgid: the schema pgid belongs to %[1]s, not to %[2]s: migrate as %[1]s; a role that may become it adds role=%[1]s to the database URL", owner, role)
+	}
+	return nil
+}
+
 // readRecord reads the record without creating it. A role that may not read it sees none.
 func readRecord(ctx context.Context, tx pgx.Tx) (version int, dirty bool, err error) {
 	var present bool
