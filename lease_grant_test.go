@@ -3,6 +3,7 @@ package postgresids_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -254,5 +255,61 @@ func TestLeaseIsFlushed(t *testing.T) {
 	var setting string
 	if err := conn.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&setting); err != nil || setting == "off" {
 		t.Errorf("the grant commits with synchronous_commit = %s, %v", setting, err)
+	}
+}
+
+// A shard that is retired by its row alone, all that replication brings along, is leased
+// no more either, and nothing revives it.
+func TestLeaseOfShardRetiredByItsRow(t *testing.T) {
+	t.Parallel()
+	db := pool(t, 0, 1)
+	g := mustAcquire(t, db, 500)
+	const base = "SELECT coalesce(pg_sequence_last_value(format('pgid.base_%s', $1::int)::regclass), -1)"
+	before := pgtest.Query[int64](t, db, base, g.Shard)
+	db.Exec(t, "UPDATE pgid.shard SET retired = now() WHERE shard = $1", g.Shard)
+	if _, err := renewLease(t.Context(), db.Pool, g, 60_000); state(err) != "ID003" {
+		t.Errorf("renewed: %v", err)
+	}
+	awaitWindow(t, db, g)
+	if other := mustAcquire(t, db, 60_000); other.Shard == g.Shard {
+		t.Errorf("a retired shard was granted: %+v", other)
+	}
+	if _, err := acquireLease(t.Context(), db.Pool, 60_000); state(err) != "ID006" {
+		t.Errorf("with one held and one retired: %v", err)
+	}
+	if s := pgtest.Query[string](t, db, "SELECT state FROM pgid.lease_status WHERE shard = $1", g.Shard); s != "retired" {
+		t.Errorf("state %s", s)
+	}
+	if after := pgtest.Query[int64](t, db, base, g.Shard); after != before {
+		t.Errorf("base went from %d to %d", before, after)
+	}
+}
+
+// Whoever sits on the lock of a shard of the same number in another database is nobody
+// here: the shard is not passed over, and a refusal does not name the session.
+func TestLeaseMindsItsOwnDatabase(t *testing.T) {
+	t.Parallel()
+	db, other := pool(t, 0, 1), pgtest.New(t)
+	if _, err := other.Connect(t).Exec(t.Context(), "SELECT pg_advisory_lock(pgid.lock_class(), 0)"); err != nil {
+		t.Fatal(err)
+	}
+	if g := mustAcquire(t, db, 500); g.Shard != 0 {
+		t.Errorf("granted shard %d, want 0", g.Shard)
+	}
+	sitter := db.Connect(t)
+	if _, err := sitter.Exec(t.Context(), "SELECT pg_advisory_lock(pgid.lock_class(), 1)"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := db.Pool.Exec(t.Context(), "SELECT pgid.refuse_if_busy(1, 5001)")
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code != "ID005" {
+		t.Fatalf("%v, want ID005", err)
+	}
+	_, query, _ := strings.Cut(pg.Hint, ": ")
+	for shard, want := range []uint32{0, sitter.PgConn().PID()} {
+		asked := strings.Replace(query, "objid = 1 ", fmt.Sprintf("objid = %d ", shard), 1)
+		if pid := pgtest.Query[uint32](t, db, "SELECT coalesce(("+strings.TrimSuffix(asked, ";")+"), 0)"); pid != want {
+			t.Errorf("shard %d: %s: %d, want %d", shard, asked, pid, want)
+		}
 	}
 }

@@ -353,3 +353,29 @@ func TestRetireSurvivesDump(t *testing.T) {
 	}
 	rows.Exec(t, "SELECT pgid.next_id(3)")
 }
+
+// Without its counter nobody knows what a shard has drawn: it is neither retired nor
+// raised by guess.
+func TestShardWithoutItsCounter(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, "SELECT pgid.create_shard(5)")
+	drawn := pgtest.Query[pgid.ID](t, db, "SELECT max(id) FROM (SELECT pgid.next_id(5) FROM generate_series(1, 5000)) AS d(id)")
+	db.Exec(t, "ALTER SEQUENCE pgid.counter_5 RENAME TO kept_5")
+	for _, sql := range []string{
+		"SELECT pgid.retire_shard(5)", "SELECT pgid.next_ids(5, 10)", "SELECT pgid.reserve(5, 10)",
+		"SELECT pgid.raise_shard(5, 1)", "SELECT pgid.next_id(5) FROM generate_series(1, 3), pg_sleep(0.01)",
+	} {
+		if _, err := db.Pool.Exec(t.Context(), sql); state(err) != "42P01" {
+			t.Errorf("%s: %v, want SQLSTATE 42P01", sql, err)
+		}
+	}
+	db.Exec(t, "ALTER SEQUENCE pgid.kept_5 RENAME TO counter_5")
+	if id := pgtest.Query[pgid.ID](t, db, "SELECT pgid.next_id(5)"); id <= drawn {
+		t.Errorf("%d after %d", id, drawn)
+	}
+	if last := pgtest.Query[pgid.ID](t, db, "SELECT pgid.retire_shard(5)"); last <= drawn {
+		t.Errorf("retired at %d, below %d", last, drawn)
+	}
+	pgtest.RequireNoLocks(t, db.URL)
+}

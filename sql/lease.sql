@@ -112,10 +112,17 @@ BEGIN
     FROM pgid.lease AS l
    WHERE l.pool = acquire_lease.pool
      AND l.until_tick <= pgid.now_ms() << 10
-     AND pgid.base(l.shard) < pgid.retiring_base()
+     AND pgid.base(l.shard) IS NOT NULL
+     AND NOT pgid.is_retired(l.shard)
      AND NOT pgid.is_refused(coalesce(pgid.last_tick(l.shard), 0), pgid.now_ms())
-   ORDER BY l.shard IN (SELECT k.objid::bigint FROM pg_locks AS k WHERE k.locktype = 'advisory' AND k.classid = pgid.lock_class()::oid),
-         l.until_tick, l.shard -- one whose lock somebody sits on comes last
+   ORDER BY l.shard IN (
+              SELECT k.objid::bigint
+                FROM pg_locks AS k
+                JOIN pg_database AS d ON d.oid = k.database
+               WHERE k.locktype = 'advisory'
+                 AND k.classid = pgid.lock_class()::oid
+                 AND d.datname = current_database()), -- one whose lock somebody sits on comes last
+            l.until_tick, l.shard
    LIMIT 1
      FOR UPDATE OF l SKIP LOCKED;
   IF NOT FOUND THEN
@@ -226,7 +233,8 @@ END
 $$;
 
 -- Take a window of a shard's ticks that ends at most about lead_ms past the clock.
--- Errors: ID001 clock behind the shard, ID003 retired, ID004 time exhausted, ID005 busy.
+-- Errors: ID001 clock behind the shard, ID002 no such shard, ID003 retired, ID004 time
+-- exhausted, ID005 busy.
 CREATE FUNCTION pgid.take_window(
   shard   integer,
   count   bigint,
@@ -243,6 +251,8 @@ DECLARE
   most_ms CONSTANT bigint := lead_ms::bigint + pgid.max_lead_ms() + pgid.max_wait_ms();
   ticks   record;
 BEGIN
+  PERFORM pgid.require_shard(shard); -- its row may say that it is retired where its base does not
+
   -- No window is granted twice, whatever became of the sequences.
   PERFORM pgid.raise_shard(l.shard, l.until_tick - 1)
      FROM pgid.lease AS l
@@ -313,7 +323,7 @@ CREATE VIEW pgid.lease_status AS
 SELECT l.shard,
        l.pool,
        CASE
-         WHEN pgid.base(l.shard) >= pgid.retiring_base()      THEN 'retired'
+         WHEN pgid.is_retired(l.shard)                        THEN 'retired'
          WHEN l.until_tick > clock.now_ms << 10 AND l.holder IS NOT NULL THEN 'held'
          WHEN l.until_tick > clock.now_ms << 10               THEN 'released'
          WHEN l.holder IS NOT NULL                            THEN 'expired'

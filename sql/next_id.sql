@@ -162,7 +162,7 @@ BEGIN
     PERFORM pgid.require_shard(shard);
     base_seq := to_regclass('pgid.base_' || shard); -- it may have been created just now
   END IF;
-  counter_seq := to_regclass('pgid.counter_' || shard);
+  counter_seq := ('pgid.counter_' || shard)::regclass;
 
   BEGIN
     LOOP

@@ -238,7 +238,8 @@ BEGIN
     RAISE EXCEPTION 'shard % is busy: its lock stayed taken through % tries', shard, tries - 1
       USING ERRCODE = 'ID005',
             HINT    = format('See who holds it: SELECT pid FROM pg_locks WHERE locktype = ''advisory'''
-                             ' AND classid = %s AND objid = %s AND objsubid = 2 AND granted;',
+                             ' AND database = %s AND classid = %s AND objid = %s AND objsubid = 2 AND granted;',
+                             (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()),
                              pgid.lock_class(), shard);
   END IF;
 END
@@ -248,14 +249,14 @@ $$;
 -- they were just before that. Call it in a block that ends with RAISE SQLSTATE 'IDEND',
 -- and catches it: rolling back releases the lock, and leaves the sequences, as they
 -- are not transactional, as the block set them.
--- Errors: ID005 busy.
+-- Errors: ID005 busy; 42P01 the shard has lost its counter.
 CREATE FUNCTION pgid.lock_shard(shard integer)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-  counter_seq CONSTANT regclass := to_regclass('pgid.counter_' || shard);
+  counter_seq CONSTANT regclass := ('pgid.counter_' || shard)::regclass;
   drawn       bigint;
   tries       integer := 0;
 BEGIN
