@@ -276,7 +276,9 @@ func TestBatchTimes(t *testing.T) {
 		 SELECT at, ids[1], ids[cardinality(ids)], ` + now + ` FROM r`,
 	} {
 		waited := false
-		for _, count := range []int{102400, 102400, 51200, 102400, 1, 102400} {
+		// On a machine that is busy with other things the clock may keep up with us for a while.
+		for i := 0; i < 6 || i < 60 && !waited; i++ {
+			count := []int{102400, 102400, 51200, 102400, 1, 102400}[i%6]
 			start := pgtest.Query[int64](t, db, "SELECT "+now)
 			begin := time.Now()
 			var at, end int64
@@ -294,7 +296,7 @@ func TestBatchTimes(t *testing.T) {
 			}
 		}
 		if !waited {
-			t.Errorf("%s: 461,000 IDs did not wait for the clock", sql)
+			t.Errorf("%s: 4.6 million IDs did not wait for the clock", sql)
 		}
 	}
 }

@@ -141,13 +141,13 @@ func TestConfigureTakesEffect(t *testing.T) {
 	const next, reserve = "pgid.next_id(%d)", "pgid.reserve(%d, 10)"
 	for i, call := range []string{next, reserve} {
 		db.Exec(t, "SELECT pgid.configure(100, 1000)")
-		took("ID001", raised(4*i+1, 1500, call))
-		db.Exec(t, "SELECT pgid.configure(2000, 0)") // now within the lead
-		if d := took("", raised(4*i+1, 1500, call)); d > time.Second {
+		took("ID001", raised(4*i+1, 10_000, call))
+		db.Exec(t, "SELECT pgid.configure(12000, 0)") // now within the lead
+		if d := took("", raised(4*i+1, 10_000, call)); d > 5*time.Second {
 			t.Errorf("%s waited %s within the lead", call, d)
 		}
 		db.Exec(t, "SELECT pgid.configure(1, 0)") // not to wait at all
-		if d := took("ID001", raised(4*i+2, 50, call)); d > 5*time.Second {
+		if d := took("ID001", raised(4*i+2, 10_000, call)); d > 5*time.Second {
 			t.Errorf("%s was refused after %s", call, d)
 		}
 		db.Exec(t, "SELECT pgid.configure(NULL, 5000)")

@@ -62,7 +62,7 @@ func TestCancelledUnderLoad(t *testing.T) {
 				t.Errorf("%d signals, but only %d calls were cancelled", hit, f.count("57014"))
 			}
 			requireKept(t, ledger, 1000)
-			requireServed(t, ledger, 5*time.Second)
+			requireServed(t, ledger, 10*time.Second)
 			pgtest.RequireNoLocks(t, db.URL)
 			for _, shard := range shards {
 				pgtest.Query[pgid.ID](t, db, "SELECT pgid.next_id($1)", shard)
