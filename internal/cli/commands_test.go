@@ -127,7 +127,8 @@ func TestDecodeWithTheDatabasesEpoch(t *testing.T) {
 func TestDatabaseErrors(t *testing.T) {
 	t.Parallel()
 	db, empty := pgtest.New(t), pgtest.NewEmpty(t)
-	stranger := db.As(db.Role(t))
+	owner, role := pgtest.Query[string](t, db, "SELECT current_user"), db.Role(t)
+	stranger := db.As(role)
 	missing := strings.Replace(db.URL, "/"+db.Name, "/pgid_no_such_database", 1)
 	tests := []struct {
 		name, url, args string
@@ -139,7 +140,8 @@ func TestDatabaseErrors(t *testing.T) {
 		{"create without pgid", empty.URL, "shard create 0-3", []string{"not installed", "«pgid migrate up»"}},
 		{"create by a stranger", stranger, "shard create 5", []string{"permission denied", "owner of the schema pgid"}},
 		{"list by a stranger", stranger, "shard list", []string{"permission denied", "owner of the schema pgid"}},
-		{"migrate by a stranger", stranger, "migrate down", []string{"the role needs"}},
+		{"migrate by a stranger", stranger, "migrate down", []string{"belongs to " + owner + ", not to " + role, "role=" + owner}},
+		{"install by a stranger", empty.As(role), "migrate up", []string{"the role needs CREATE"}},
 		{"no such database", missing, "next --shard 5", []string{"pgid_no_such_database", "does not exist"}},
 		{"stopped server", "postgres://u:p@127.0.0.1:1/db", "migrate up", []string{"127.0.0.1:1", "refused"}},
 	}

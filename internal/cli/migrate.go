@@ -34,7 +34,7 @@ at once. Stored IDs stay. Refused while a column default or anything else still 
 			Short: "Bring the database to the latest version",
 			Long: `Bring the database to the latest version, whichever it has, and print it. Safe to run by several
 processes at once, and when there is nothing to do. The role needs CREATE on the database and on the first
-schema of its search_path (public), and no superuser.`,
+schema of its search_path (public), and no superuser; where pgid stands, it must be the schema's owner.`,
 			Example: `  pgid migrate up --database-url postgres://owner@localhost/mydb`,
 			Args:    none,
 			RunE: func(cmd *cobra.Command, _ []string) error {
