@@ -69,15 +69,14 @@ func Up(ctx context.Context, url string) error {
 		return err
 	}
 	return guarded(ctx, url, func(ctx context.Context, guard pgx.Tx) error {
-		if err := requireRoom(ctx, guard); err != nil {
+		installed, err := requireRoom(ctx, guard)
+		if err == nil && installed < latest {
+			err = requireOwner(ctx, guard)
+		}
+		if err != nil {
 			return err
 		}
 		return run(ctx, url, guard, func(s *session) error {
-			if s.installed < latest {
-				if err := requireOwner(ctx, guard); err != nil {
-					return err
-				}
-			}
 			if err := s.reconcile(); err != nil {
 				return err
 			}

@@ -24,6 +24,8 @@ func TestOnlyTheOwnerMigrates(t *testing.T) {
 	db.Exec(t, "SELECT pgid.create_shard(5)")
 	addresses := map[string]string{"a superuser": db.SuperURL, "a member of the owner": db.As(member)}
 
+	db.Exec(t, "DROP TABLE "+migrations.Table) // a refusal leaves none of the other's own
+
 	refused := func(who, what string, err error) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), "the schema pgid belongs to "+owner+", not to ") || strings.Contains(err.Error(), "\n") {
@@ -39,6 +41,9 @@ func TestOnlyTheOwnerMigrates(t *testing.T) {
 				_, err := pgtest.Connect(t, address).Exec(t.Context(), step(t, stepNames[from]+".up.sql"))
 				refused(who, "the step up", err)
 			}
+		}
+		if owners := pgtest.Query[string](t, db, "SELECT coalesce(string_agg(DISTINCT tableowner, ' '), '') FROM pg_tables WHERE tablename = $1", migrations.Table); owners != "" && owners != owner {
+			t.Errorf("a refusal left a record of %s's", owners)
 		}
 		sameCatalog(t, "after steps that were refused", pgtest.Catalog(t, db), before)
 		db.Exec(t, step(t, stepNames[from]+".up.sql"))

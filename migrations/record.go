@@ -80,26 +80,26 @@ func installedVersion(ctx context.Context, tx pgx.Tx) (uint, error) {
 }
 
 // requireRoom refuses a database in which there is no place for the record, or a schema
-// pgid that is not ours.
-func requireRoom(ctx context.Context, tx pgx.Tx) error {
+// pgid that is not ours. It returns the version that is installed.
+func requireRoom(ctx context.Context, tx pgx.Tx) (installed uint, err error) {
 	var path string
 	var placed, foreign bool
-	err := tx.QueryRow(ctx, `SELECT current_setting('search_path'), current_schema() IS NOT NULL,
+	err = tx.QueryRow(ctx, `SELECT current_setting('search_path'), current_schema() IS NOT NULL,
 		EXISTS (SELECT FROM pg_namespace WHERE nspname = 'pgid')`).Scan(&path, &placed, &foreign)
 	if err != nil {
-		return fmt.Errorf("pgid: look for the schema: %w", err)
+		return 0, fmt.Errorf("pgid: look for the schema: %w", err)
 	}
-	installed, err := installedVersion(ctx, tx)
+	installed, err = installedVersion(ctx, tx)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case !placed:
-		return fmt.Errorf("pgid: no schema of the search_path, %s, exists and may be used: create one for the migration record, or set another", path)
+		return 0, fmt.Errorf("pgid: no schema of the search_path, %s, exists and may be used: create one for the migration record, or set another", path)
 	case foreign && installed == 0:
-		return errors.New("pgid: there is a schema pgid that is another program's, or broken: it does not say its version." +
+		return 0, errors.New("pgid: there is a schema pgid that is another program's, or broken: it does not say its version." +
 			" Give it another name, ALTER SCHEMA pgid RENAME TO other; or see «pgid doctor»")
 	}
-	return nil
+	return installed, nil
 }
 
 // requireOwner refuses a role that does not own the schema pgid, if there is one. Its
