@@ -77,21 +77,14 @@ func (a *app) createPool(ctx context.Context, pool string, args []string, yes bo
 				return err
 			}
 		}
-		added, total := 0, 0
-		for _, batch := range batches(ranges) {
-			var n int
-			err := conn.QueryRow(ctx, "SELECT pgid.create_pool($1::text, $2::integer, $3::integer)", pool, int32(batch.first), int32(batch.last)).Scan(&n)
-			if err != nil {
-				err = permissionError(err, needToOwn)
-				if total > 0 {
-					err = fmt.Errorf("shards up to %d are in the pool, run it again for the rest: %w", batch.first-1, err)
-				}
-				return err
-			}
-			added += n
-			total += batch.size()
+		added, err := a.inBatches(ranges, "are in the pool", func(batch shardRange) (n int, err error) {
+			err = conn.QueryRow(ctx, "SELECT pgid.create_pool($1::text, $2::integer, $3::integer)", pool, int32(batch.first), int32(batch.last)).Scan(&n)
+			return n, err
+		})
+		if err != nil {
+			return err
 		}
-		_, err := fmt.Fprintf(a.Stdout, "pool %s: added %d, in it already %d\n", harmless(pool), added, total-added)
+		_, err = fmt.Fprintf(a.Stdout, "pool %s: added %d, in it already %d\n", harmless(pool), added, size(ranges)-added)
 		return err
 	})
 }

@@ -45,37 +45,52 @@ func (a *app) createShards(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	total := 0
-	for _, r := range ranges {
-		total += r.size()
-	}
 	return a.withConn(ctx, func(conn *pgx.Conn) error {
 		if _, err := pgid.NewClient(conn).Settings(ctx); err != nil {
 			return permissionError(err, needToOwn)
 		}
-		line := display.NewLine(a.progress())
-		defer line.Clear()
-		created, done := 0, 0
-		for _, batch := range batches(ranges) {
-			var n int
-			err := conn.QueryRow(ctx, "SELECT pgid.create_shards($1::integer, $2::integer)", int32(batch.first), int32(batch.last)).Scan(&n)
-			if err != nil {
-				err = permissionError(err, needToOwn)
-				if done > 0 {
-					err = fmt.Errorf("shards up to %d stand, run it again for the rest: %w", batch.first-1, err)
-				}
-				return err
-			}
-			created += n
-			done += batch.size()
-			if done < total {
-				line.Show("%d of %d shards", done, total)
-			}
+		created, err := a.inBatches(ranges, "stand", func(batch shardRange) (n int, err error) {
+			err = conn.QueryRow(ctx, "SELECT pgid.create_shards($1::integer, $2::integer)", int32(batch.first), int32(batch.last)).Scan(&n)
+			return n, err
+		})
+		if err != nil {
+			return err
 		}
-		line.Clear()
-		_, err := fmt.Fprintf(a.Stdout, "created %d, stood already %d\n", created, total-created)
+		_, err = fmt.Fprintf(a.Stdout, "created %d, stood already %d\n", created, size(ranges)-created)
 		return err
 	})
+}
+
+// inBatches calls create for one batch of shards after the other, and returns how many were
+// new. An error says up to which shard they stand, or what becomes of them, before it.
+func (a *app) inBatches(ranges []shardRange, stand string, create func(shardRange) (int, error)) (created int, err error) {
+	line := display.NewLine(a.progress())
+	defer line.Clear()
+	done, total := 0, size(ranges)
+	for _, batch := range batches(ranges) {
+		n, err := create(batch)
+		if err != nil {
+			err = permissionError(err, needToOwn)
+			if done > 0 {
+				err = fmt.Errorf("shards up to %d %s, run it again for the rest: %w", batch.first-1, stand, err)
+			}
+			return created, err
+		}
+		created += n
+		done += batch.size()
+		if done < total {
+			line.Show("%d of %d shards", done, total)
+		}
+	}
+	return created, nil
+}
+
+// size is how many shards ranges hold.
+func size(ranges []shardRange) (n int) {
+	for _, r := range ranges {
+		n += r.size()
+	}
+	return n
 }
 
 // batches cuts ranges into pieces of at most batchSize.
