@@ -53,7 +53,7 @@ func TestAdvanceRefusals(t *testing.T) {
 		{4, 1, "ID003", "shard 4 is retired", pgid.ErrShardRetired},
 		{4, -1, "ID003", "shard 4 is retired", pgid.ErrShardRetired},
 	} {
-		if _, _, err := advance(t, db, c.shard, c.past); state(err) != c.state || !errors.Is(err, c.sentinel) || !strings.Contains(err.Error(), c.says) {
+		if _, _, err := advance(t, db, c.shard, c.past); pgtest.SQLState(err) != c.state || !errors.Is(err, c.sentinel) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("advance_shard(%v, %v): %v, want %s and «%s»", c.shard, c.past, err, c.state, c.says)
 		}
 	}
@@ -210,7 +210,7 @@ func TestAdvanceByTheModel(t *testing.T) {
 // returned get larger IDs, in the order of time, and none comes twice.
 func TestAdvanceUnderLoad(t *testing.T) {
 	t.Parallel()
-	db, random := pgtest.New(t), seed(t)
+	db, random := pgtest.New(t), pgtest.Seed(t)
 	db.Exec(t, "SELECT pgid.create_shard(5)")
 	var stop atomic.Bool
 	const sessions = 8

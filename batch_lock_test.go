@@ -19,7 +19,7 @@ func TestBatchLeavesNoLock(t *testing.T) {
 	sitter, conn := db.Connect(t), db.Connect(t)
 	exec := func(want, sql string) {
 		t.Helper()
-		if _, err := conn.Exec(t.Context(), sql); state(err) != want {
+		if _, err := conn.Exec(t.Context(), sql); pgtest.SQLState(err) != want {
 			t.Errorf("%s: %v, want %q", sql, err, want)
 		}
 	}
@@ -94,7 +94,7 @@ func TestBatchOfBusyShard(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
 			_, err := db.Pool.Exec(t.Context(), sql)
-			if took := time.Since(start); state(err) != "ID005" || took > 30*time.Second || !errors.Is(pgid.Error(err), pgid.ErrShardBusy) {
+			if took := time.Since(start); pgtest.SQLState(err) != "ID005" || took > 30*time.Second || !errors.Is(pgid.Error(err), pgid.ErrShardBusy) {
 				t.Errorf("after %s: %v, want ID005", took, err)
 			}
 			if after := pgtest.Query[*int64](t, db, "SELECT pgid.last_tick(1)"); deref(after) != deref(before) {

@@ -95,15 +95,7 @@ func TestBatchesThroughPgx(t *testing.T) {
 	for _, mode := range []pgx.QueryExecMode{
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 	} {
-		config, err := pgx.ParseConfig(db.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.DefaultQueryExecMode = mode
-		conn, err := pgx.ConnectConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := pgtest.ConnectMode(t, db.URL, mode)
 		client := pgid.NewClient(conn)
 		for n := range 8 { // more often than it takes for a generic plan
 			ids, err := client.NextIDs(t.Context(), 5, 1000+n)
@@ -180,7 +172,7 @@ func TestBatchRefusals(t *testing.T) {
 			"SELECT pgid.next_ids(" + c.args + ")", "SELECT * FROM pgid.next_ids(" + c.args + ")", "SELECT first, last FROM pgid.reserve(" + c.args + ")",
 		} {
 			_, err := db.Pool.Exec(t.Context(), sql)
-			if state(err) != c.state || !errors.Is(pgid.Error(err), c.sentinel) || !strings.Contains(err.Error(), c.says) {
+			if pgtest.SQLState(err) != c.state || !errors.Is(pgid.Error(err), c.sentinel) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v, want SQLSTATE %s and «%s»", sql, err, c.state, c.says)
 			}
 		}
@@ -244,7 +236,7 @@ func TestBatchesInTransactions(t *testing.T) {
 				return err
 			}
 			_, err = tx.Exec(t.Context(), "SELECT pgid.next_ids(5, 0)")
-			if state(err) != "22023" {
+			if pgtest.SQLState(err) != "22023" {
 				return err
 			}
 			return rollback
@@ -257,7 +249,7 @@ func TestBatchesInTransactions(t *testing.T) {
 		}
 	}
 	_, err := db.Pool.Exec(t.Context(), "BEGIN READ ONLY; SELECT pgid.next_ids(5, 3); COMMIT")
-	if state(err) != "25006" {
+	if pgtest.SQLState(err) != "25006" {
 		t.Errorf("in a read-only transaction: %v, want 25006", err)
 	}
 	pgtest.RequireNoLocks(t, db.URL)

@@ -178,7 +178,7 @@ func TestDumpAndRestore(t *testing.T) {
 	if err != nil || status != 4 {
 		t.Errorf("the copy has %d shards: %v", status, err)
 	}
-	if _, err := super.Exec(t.Context(), "DROP SEQUENCE pgid.counter_3"); state(err) != "2BP01" {
+	if _, err := super.Exec(t.Context(), "DROP SEQUENCE pgid.counter_3"); pgtest.SQLState(err) != "2BP01" {
 		t.Errorf("a shard's sequence can be dropped under it: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ func TestConfigureWhileARangeIsRefused(t *testing.T) {
 	if under.err == nil && after.first <= under.last {
 		t.Errorf("%d to %d twice: then %d to %d", under.first, under.last, after.first, after.last)
 	}
-	if under.err != nil && state(under.err) != "ID001" {
+	if under.err != nil && pgtest.SQLState(under.err) != "ID001" {
 		t.Error(under.err)
 	}
 }

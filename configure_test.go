@@ -57,7 +57,7 @@ func TestConfigure(t *testing.T) {
 		{"5, 5, -9223372036854775808", "epoch_ms -9223372036854775808 "}, {"5, 5, 9223372036854775807", "epoch_ms 9223372036854775807 "},
 	} {
 		_, err := db.Pool.Exec(t.Context(), "SELECT pgid.configure("+c.args+")")
-		if state(err) != "22023" || !strings.Contains(err.Error(), c.says) {
+		if pgtest.SQLState(err) != "22023" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("configure(%s): %v, want 22023 and «%s»", c.args, err, c.says)
 		}
 	}
@@ -70,7 +70,7 @@ func TestConfigure(t *testing.T) {
 	db.Exec(t, "SELECT pgid.configure(epoch_ms => $1)", epoch)
 
 	conn := pgtest.Connect(t, db.As(db.Role(t)))
-	if _, err := conn.Exec(t.Context(), "SELECT pgid.configure()"); state(err) != "42501" {
+	if _, err := conn.Exec(t.Context(), "SELECT pgid.configure()"); pgtest.SQLState(err) != "42501" {
 		t.Errorf("as another role: %v, want 42501", err)
 	}
 	// By a superuser, the functions stay the owner's, and callable as they were.
@@ -102,7 +102,7 @@ func TestConfigureEpochWithShards(t *testing.T) {
 	for _, prepare := range []string{"SELECT", "DELETE FROM pgid.shard" /* as a dump without data leaves it */} {
 		db.Exec(t, prepare)
 		_, err := db.Pool.Exec(t.Context(), "SELECT pgid.configure(5, 5, 1700000000001)")
-		if state(err) != "55000" || !strings.Contains(err.Error(), "epoch") {
+		if pgtest.SQLState(err) != "55000" || !strings.Contains(err.Error(), "epoch") {
 			t.Errorf("after %s: %v, want 55000", prepare, err)
 		}
 		if got := settings(t, db, "pgid.configure(50, NULL, 1700000000000)"); got != "50 1000 1700000000000" {
@@ -129,7 +129,7 @@ func TestConfigureTakesEffect(t *testing.T) {
 	took := func(want, sql string, args ...any) time.Duration {
 		t.Helper()
 		start := time.Now()
-		if _, err := conn.Exec(t.Context(), sql, args...); state(err) != want {
+		if _, err := conn.Exec(t.Context(), sql, args...); pgtest.SQLState(err) != want {
 			t.Errorf("%s: %v, want %q", sql, err, want)
 		}
 		return time.Since(start)
@@ -199,7 +199,7 @@ func TestConfigureAtOnce(t *testing.T) {
 					}
 				} else {
 					_, err = conn.Exec(context.Background(), "SELECT pgid.configure($1, $2, $3)", 100+i, 1000+i, 1767225600000-int64(i)*86_400_000)
-					if state(err) == "55000" {
+					if pgtest.SQLState(err) == "55000" {
 						err = nil
 					}
 				}

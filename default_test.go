@@ -100,7 +100,7 @@ func TestTransactions(t *testing.T) {
 	}
 
 	_, err = db.Pool.Exec(t.Context(), "BEGIN READ ONLY; SELECT pgid.next_id(5); COMMIT")
-	if state(err) != "25006" {
+	if pgtest.SQLState(err) != "25006" {
 		t.Errorf("in a read-only transaction: %v, want 25006", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		conn := db.Connect(t)
 		_, err := conn.Exec(t.Context(), c.sql)
-		if state(err) != c.state || !errors.Is(pgid.Error(err), c.sentinel) {
+		if pgtest.SQLState(err) != c.state || !errors.Is(pgid.Error(err), c.sentinel) {
 			t.Errorf("%s: %v, want SQLSTATE %s", c.sql, err, c.state)
 		}
 		// The same with the shard as a parameter of a prepared statement is another plan: see the client.
@@ -268,7 +268,7 @@ func TestCreateShardsAtOnce(t *testing.T) {
 // of, also if the shard stood already.
 func TestCreateShardPast(t *testing.T) {
 	t.Parallel()
-	db, random := pgtest.New(t), seed(t)
+	db, random := pgtest.New(t), pgtest.Seed(t)
 	layout := pgid.Layout{}
 	for i := range 40 {
 		shard := pgid.Shard(random.IntN(6))

@@ -40,7 +40,7 @@ func TestCallerWithInsertAlone(t *testing.T) {
 			t.Errorf("%s: %v", sql, err)
 		}
 	}
-	if _, err := conn.Exec(t.Context(), "SELECT pgid.make_id(now(), 8192, 0)"); state(err) != "22023" {
+	if _, err := conn.Exec(t.Context(), "SELECT pgid.make_id(now(), 8192, 0)"); pgtest.SQLState(err) != "22023" {
 		t.Errorf("a refusal as this role: %v", err)
 	}
 	for _, sql := range []string{
@@ -58,7 +58,7 @@ func TestCallerWithInsertAlone(t *testing.T) {
 		"SELECT * FROM pgid.shard", "INSERT INTO pgid.shard (shard) VALUES (9)", "CREATE TABLE pgid.mine ()",
 		"CREATE FUNCTION pgid.next_id(bigint) RETURNS bigint LANGUAGE sql RETURN 1",
 	} {
-		if _, err := conn.Exec(t.Context(), sql); state(err) != "42501" {
+		if _, err := conn.Exec(t.Context(), sql); pgtest.SQLState(err) != "42501" {
 			t.Errorf("%s: %v, want 42501", sql, err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestHostileTypes(t *testing.T) {
 		WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype IN ('b', 'r') AND typelem = 0`) {
 		exec(fmt.Sprintf(`CREATE DOMAIN pg_temp.%[1]q AS pg_catalog.%[1]q CHECK (pg_temp.trap())`, name))
 	}
-	if _, err := conn.Exec(t.Context(), "SELECT 1::regclass"); state(err) != "EVIL1" {
+	if _, err := conn.Exec(t.Context(), "SELECT 1::regclass"); pgtest.SQLState(err) != "EVIL1" {
 		t.Fatalf("%v: this test shows nothing", err)
 	}
 	exec("SET pgid.shard = 5")
@@ -111,7 +111,7 @@ func TestHostileTypes(t *testing.T) {
 		"SELECT pgid.next_id(77)": "ID002", "SELECT pgid.next_id(9999)": "22023", "SELECT pgid.reserve(5, 0)": "22023",
 		"SELECT pgid.make_id(now(), -1, 0)": "22023", "SET pgid.shard = 'x'; SELECT pgid.next_id()": "22023",
 	} {
-		if _, err := conn.Exec(t.Context(), sql); state(err) != want {
+		if _, err := conn.Exec(t.Context(), sql); pgtest.SQLState(err) != want {
 			t.Errorf("%s: %v, want %s", sql, err, want)
 		}
 	}
@@ -184,7 +184,7 @@ func TestHostileSearchPath(t *testing.T) {
 			"SELECT pgid.next_id(77)": "ID002", "SELECT pgid.next_id(8192)": "22023", "SELECT pgid.next_id(NULL)": "22004",
 			"SELECT pgid.make_id(pg_catalog.now(), 9000, 0)": "22023", "SELECT pgid.min_id('infinity')": "22008",
 		} {
-			if _, err := conn.Exec(t.Context(), sql); state(err) != want {
+			if _, err := conn.Exec(t.Context(), sql); pgtest.SQLState(err) != want {
 				t.Errorf("search_path %s: %s: %v, want %s", path, sql, err, want)
 			}
 		}
@@ -271,7 +271,7 @@ func TestDefaultPrivileges(t *testing.T) {
 		"SELECT pgid.is_refused(1, 1)", "SELECT pgid.wait_or_refuse(5, 1, 1)", "SELECT pgid.refuse_count(1)",
 		"SELECT pgid.create_shard(7)", "DELETE FROM pgid.shard", "SELECT * FROM pgid.shard_status", "CREATE TABLE pgid.mine ()",
 	} {
-		if _, err := conn.Exec(t.Context(), sql); state(err) != "42501" {
+		if _, err := conn.Exec(t.Context(), sql); pgtest.SQLState(err) != "42501" {
 			t.Errorf("%s: %v, want 42501", sql, err)
 		}
 	}

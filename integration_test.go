@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/nextid/postgres-ids/internal/pgtest"
 	"github.com/nextid/postgres-ids/pgid"
@@ -32,29 +30,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(pgtest.Run(m))
-}
-
-// seed is PGID_TEST_SEED, or a new one that is printed, to run a failure again.
-func seed(t testing.TB) *rand.Rand {
-	t.Helper()
-	s, err := strconv.ParseUint(os.Getenv("PGID_TEST_SEED"), 10, 64)
-	if err != nil {
-		s = uint64(time.Now().UnixNano())
-	}
-	t.Logf("PGID_TEST_SEED=%d", s)
-	return rand.New(rand.NewPCG(s, 0))
-}
-
-// state is the SQLSTATE of an error, "" for none.
-func state(err error) string {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return pg.Code
-	}
-	if err != nil {
-		return err.Error()
-	}
-	return ""
 }
 
 func TestVectors(t *testing.T) {
@@ -120,7 +95,7 @@ func TestVectors(t *testing.T) {
 		}
 		var id pgid.ID
 		err := db.Pool.QueryRow(t.Context(), "SELECT pgid.make_id($1::text::timestamptz, $2, $3)", at, shard, seq).Scan(&id)
-		if state(err) != v.Error {
+		if pgtest.SQLState(err) != v.Error {
 			t.Errorf("%s: make_id(%s, %d, %d) gave %d, %v, want SQLSTATE %s", v.Name, at, shard, seq, id, err, v.Error)
 		}
 	}
@@ -129,7 +104,7 @@ func TestVectors(t *testing.T) {
 // SQL and Go compose, decode and bound alike: on 100,000 random values.
 func TestAgreementOnRandomValues(t *testing.T) {
 	t.Parallel()
-	db, random := pgtest.New(t), seed(t)
+	db, random := pgtest.New(t), pgtest.Seed(t)
 	const values = 100_000
 	ids := make([]int64, values)
 	times := make([]time.Time, values)

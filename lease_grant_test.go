@@ -29,7 +29,7 @@ func TestLeaseConcurrentAcquirers(t *testing.T) {
 		for i := range grants {
 			group.Go(func() (err error) {
 				// Whoever finds all free shards locked by others finds none.
-				if grants[i], err = acquireLease(t.Context(), db.Pool, int(window.Milliseconds())); state(err) == "ID006" {
+				if grants[i], err = acquireLease(t.Context(), db.Pool, int(window.Milliseconds())); pgtest.SQLState(err) == "ID006" {
 					err = nil
 				}
 				return err
@@ -84,7 +84,7 @@ func TestLeaseSkipsLocked(t *testing.T) {
 	if err != nil || second.Shard == first.Shard {
 		t.Fatalf("%+v and %+v, %v", first, second, err)
 	}
-	if _, err := acquireLease(ctx, db.Pool, 60_000); state(err) != "ID006" {
+	if _, err := acquireLease(ctx, db.Pool, 60_000); pgtest.SQLState(err) != "ID006" {
 		t.Errorf("a third of two: %v", err)
 	}
 }
@@ -151,11 +151,11 @@ func TestLeasePoolAnew(t *testing.T) {
 		}
 		held := grant{Shard: 0, Fence: fence - 3}
 		db.Exec(t, "DELETE FROM pgid.lease")
-		if _, err := renewLease(t.Context(), db.Pool, held, 300); state(err) != "ID007" {
+		if _, err := renewLease(t.Context(), db.Pool, held, 300); pgtest.SQLState(err) != "ID007" {
 			t.Errorf("renewed out of the pool: %v", err)
 		}
 		db.Exec(t, "SELECT pgid.create_pool('p', 0, 3)")
-		if _, err := renewLease(t.Context(), db.Pool, held, 300); state(err) != "ID007" {
+		if _, err := renewLease(t.Context(), db.Pool, held, 300); pgtest.SQLState(err) != "ID007" {
 			t.Errorf("renewed in the new pool: %v", err)
 		}
 	}
@@ -200,7 +200,7 @@ func TestLeaseOfRetiredShard(t *testing.T) {
 		t.Errorf("retired at tick %d, within the window %+v", last.Tick(), g)
 	}
 	time.Sleep(50 * time.Millisecond)
-	if _, err := renewLease(t.Context(), db.Pool, g, 1000); state(err) != "ID003" {
+	if _, err := renewLease(t.Context(), db.Pool, g, 1000); pgtest.SQLState(err) != "ID003" {
 		t.Errorf("renewed: %v", err)
 	}
 	awaitWindow(t, db, g)
@@ -208,7 +208,7 @@ func TestLeaseOfRetiredShard(t *testing.T) {
 	if other.Shard == g.Shard {
 		t.Errorf("a retired shard was granted: %+v", other)
 	}
-	if _, err := acquireLease(t.Context(), db.Pool, 60_000); state(err) != "ID006" {
+	if _, err := acquireLease(t.Context(), db.Pool, 60_000); pgtest.SQLState(err) != "ID006" {
 		t.Errorf("with one held and one retired: %v", err)
 	}
 	if s := pgtest.Query[string](t, db, "SELECT state FROM pgid.lease_status WHERE shard = $1", g.Shard); s != "retired" {
@@ -267,14 +267,14 @@ func TestLeaseOfShardRetiredByItsRow(t *testing.T) {
 	const base = "SELECT coalesce(pg_sequence_last_value(format('pgid.base_%s', $1::int)::regclass), -1)"
 	before := pgtest.Query[int64](t, db, base, g.Shard)
 	db.Exec(t, "UPDATE pgid.shard SET retired = now() WHERE shard = $1", g.Shard)
-	if _, err := renewLease(t.Context(), db.Pool, g, 60_000); state(err) != "ID003" {
+	if _, err := renewLease(t.Context(), db.Pool, g, 60_000); pgtest.SQLState(err) != "ID003" {
 		t.Errorf("renewed: %v", err)
 	}
 	awaitWindow(t, db, g)
 	if other := mustAcquire(t, db, 60_000); other.Shard == g.Shard {
 		t.Errorf("a retired shard was granted: %+v", other)
 	}
-	if _, err := acquireLease(t.Context(), db.Pool, 60_000); state(err) != "ID006" {
+	if _, err := acquireLease(t.Context(), db.Pool, 60_000); pgtest.SQLState(err) != "ID006" {
 		t.Errorf("with one held and one retired: %v", err)
 	}
 	if s := pgtest.Query[string](t, db, "SELECT state FROM pgid.lease_status WHERE shard = $1", g.Shard); s != "retired" {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nextid/postgres-ids/internal/pgtest"
 	"github.com/nextid/postgres-ids/pgid"
 )
 
@@ -91,7 +92,7 @@ func TestLeaseProcesses(t *testing.T) {
 		idsEach, window           = 3000, time.Second
 	)
 	db := pool(t, 0, shards-1)
-	random := seed(t)
+	random := pgtest.Seed(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	start := time.Now()

@@ -119,7 +119,7 @@ func TestLeaseErrors(t *testing.T) {
 		pgtest.Query[bool](t, db, "SELECT pgid.release_lease(100, $1)", held.Fence) {
 		t.Error("release_lease does not tell whether the lease was held")
 	}
-	if _, err := renewLease(t.Context(), db.Pool, held, 60_000); state(err) != "ID007" {
+	if _, err := renewLease(t.Context(), db.Pool, held, 60_000); pgtest.SQLState(err) != "ID007" {
 		t.Errorf("renewed after it was given back: %v", err)
 	}
 }
@@ -200,7 +200,7 @@ func TestLeaseWindows(t *testing.T) {
 		t.Errorf("given back: %s", s)
 	}
 	// Nobody gets the rest of the window.
-	if _, err := acquireLease(t.Context(), db.Pool, 500); state(err) != "ID006" {
+	if _, err := acquireLease(t.Context(), db.Pool, 500); pgtest.SQLState(err) != "ID006" {
 		t.Errorf("acquired the rest of a window: %v", err)
 	}
 	awaitWindow(t, db, r)
@@ -211,7 +211,7 @@ func TestLeaseWindows(t *testing.T) {
 	if next.Fence != 2 || next.From < r.Until {
 		t.Errorf("acquired %+v, after %+v", next, r)
 	}
-	if _, err := renewLease(t.Context(), db.Pool, g, 500); state(err) != "ID007" {
+	if _, err := renewLease(t.Context(), db.Pool, g, 500); pgtest.SQLState(err) != "ID007" {
 		t.Errorf("the old holder renewed: %v", err)
 	}
 	if pgtest.Query[bool](t, db, "SELECT pgid.release_lease(100, 1)") {

@@ -98,7 +98,7 @@ func (d *drawer) draw(ctx context.Context, start time.Duration) error {
 // is larger than the last ID, and whoever calls later is refused.
 func TestRetireUnderLoad(t *testing.T) {
 	t.Parallel()
-	db, random := pgtest.New(t), seed(t)
+	db, random := pgtest.New(t), pgtest.Seed(t)
 	const rounds = 12
 	db.Exec(t, "SELECT pgid.create_shards(0, $1)", rounds)
 	drawn := 0
@@ -141,7 +141,7 @@ func TestRetireUnderLoad(t *testing.T) {
 				d.tx = nil
 			}
 			for range 3 {
-				if err := d.draw(t.Context(), 0); !errors.Is(err, pgid.ErrShardRetired) || state(err) != "ID003" {
+				if err := d.draw(t.Context(), 0); !errors.Is(err, pgid.ErrShardRetired) || pgtest.SQLState(err) != "ID003" {
 					t.Errorf("%s: %v, want ErrShardRetired", d.sql, err)
 				}
 			}
@@ -168,7 +168,7 @@ func isGone(t *testing.T, db *pgtest.Database, shard int) {
 		"SELECT pgid.create_pool('p', $1, $1)",
 	} {
 		_, err := db.Pool.Exec(t.Context(), sql, shard)
-		if !errors.Is(pgid.Error(err), pgid.ErrShardRetired) || state(err) != "ID003" {
+		if !errors.Is(pgid.Error(err), pgid.ErrShardRetired) || pgtest.SQLState(err) != "ID003" {
 			t.Errorf("%s of shard %d: %v, want ID003", sql, shard, err)
 		}
 	}
@@ -232,7 +232,7 @@ func TestRetire(t *testing.T) {
 		}
 	}
 	for shard, want := range map[any]string{nil: "22004", -1: "22023", 8192: "22023", 10: "ID002"} {
-		if _, err := db.Pool.Exec(t.Context(), "SELECT pgid.retire_shard($1)", shard); state(err) != want {
+		if _, err := db.Pool.Exec(t.Context(), "SELECT pgid.retire_shard($1)", shard); pgtest.SQLState(err) != want {
 			t.Errorf("retire_shard(%v): %v, want %s", shard, err, want)
 		}
 	}
@@ -288,7 +288,7 @@ func TestRetireAndAdvanceTakeTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{"SELECT pgid.retire_shard(5)", "SELECT pgid.advance_shard(5, pgid.max_id(clock_timestamp() + interval '1 second'))"} {
-		if _, err := conn.Exec(t.Context(), sql); state(err) != "57014" {
+		if _, err := conn.Exec(t.Context(), sql); pgtest.SQLState(err) != "57014" {
 			t.Errorf("%s: %v, want 57014", sql, err)
 		}
 		if now := pgtest.Query[int64](t, db, "SELECT pgid.base(5)"); now != base {
@@ -366,7 +366,7 @@ func TestShardWithoutItsCounter(t *testing.T) {
 		"SELECT pgid.retire_shard(5)", "SELECT pgid.next_ids(5, 10)", "SELECT pgid.reserve(5, 10)",
 		"SELECT pgid.raise_shard(5, 1)", "SELECT pgid.next_id(5) FROM generate_series(1, 3), pg_sleep(0.01)",
 	} {
-		if _, err := db.Pool.Exec(t.Context(), sql); state(err) != "42P01" {
+		if _, err := db.Pool.Exec(t.Context(), sql); pgtest.SQLState(err) != "42P01" {
 			t.Errorf("%s: %v, want SQLSTATE 42P01", sql, err)
 		}
 	}

@@ -60,7 +60,7 @@ func TestStats(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), "SELECT set_config('trace.now', $1::bigint::text, true)", now); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.Exec(t.Context(), "SELECT pgid.next_id($1::integer)", shard); state(err) != want {
+		if _, err := tx.Exec(t.Context(), "SELECT pgid.next_id($1::integer)", shard); pgtest.SQLState(err) != want {
 			t.Fatalf("at %d: %v, want SQLSTATE %q", now, err, want)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {

@@ -40,7 +40,7 @@ func shownClock(t *testing.T, db *pgtest.Database) {
 // refuse the same calls.
 func TestTraces(t *testing.T) {
 	t.Parallel()
-	db, random := pgtest.New(t), seed(t)
+	db, random := pgtest.New(t), pgtest.Seed(t)
 	const traces = 300
 	shownClock(t, db)
 	db.Exec(t, `CREATE FUNCTION follow(shard integer, clock bigint[], counts integer[], ranges boolean[],

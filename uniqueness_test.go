@@ -189,7 +189,7 @@ func TestUniqueAcrossRoundTrips(t *testing.T) {
 // lock, and its IDs and everybody else's go on.
 func TestCancelledStatementsLeaveNoLock(t *testing.T) {
 	t.Parallel()
-	db, random := pgtest.New(t), seed(t)
+	db, random := pgtest.New(t), pgtest.Seed(t)
 	const shards, cancels = 64, 300
 	db.Exec(t, "SELECT pgid.create_shards(0, $1)", shards-1)
 	// Each shard is called once in a while, so that most calls find it behind the clock.
@@ -212,7 +212,7 @@ func TestCancelledStatementsLeaveNoLock(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if state(err) != "57014" {
+			if pgtest.SQLState(err) != "57014" {
 				t.Fatal(err)
 			}
 		}
@@ -226,14 +226,14 @@ func TestCancelledStatementsLeaveNoLock(t *testing.T) {
 			for waiting, n := true, 0; waiting; n++ {
 				select {
 				case err := <-errs:
-					seen[state(err)]++
+					seen[pgtest.SQLState(err)]++
 					waiting = false
 				case <-time.After(time.Duration(random.IntN(300)) * time.Microsecond):
 					db.Exec(t, "SELECT pg_cancel_backend($1)", pid)
 				}
 			}
 		} else {
-			seen[state(<-errs)]++
+			seen[pgtest.SQLState(<-errs)]++
 		}
 		if i%20 == 0 {
 			pgtest.RequireNoLocks(t, db.URL)
@@ -267,14 +267,14 @@ func TestBusyShard(t *testing.T) {
 	client := pgid.NewClient(db.Pool)
 	start := time.Now()
 	_, err := client.NextID(t.Context(), 1)
-	if took := time.Since(start); state(err) != "ID005" || took > 30*time.Second {
+	if took := time.Since(start); pgtest.SQLState(err) != "ID005" || took > 30*time.Second {
 		t.Errorf("after %s: %v, want ID005", took, err)
 	}
 	if _, err := client.NextID(t.Context(), 0); err != nil {
 		t.Errorf("another shard: %v", err)
 	}
 	_, err = db.Pool.Exec(t.Context(), "SELECT pgid.create_shard(1, pgid.max_id(now()))")
-	if state(err) != "ID005" {
+	if pgtest.SQLState(err) != "ID005" {
 		t.Errorf("raising the shard: %v, want ID005", err)
 	}
 	_ = sitter.Close(t.Context())

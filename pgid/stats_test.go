@@ -122,15 +122,7 @@ func TestStatsInEveryExecMode(t *testing.T) {
 	db.Exec(t, "SELECT pgid.create_shard(5)")
 	db.Exec(t, "SELECT pgid.next_id(5)")
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
-		config, err := pgx.ParseConfig(db.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.DefaultQueryExecMode = mode
-		conn, err := pgx.ConnectConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := pgtest.ConnectMode(t, db.URL, mode)
 		client := pgid.NewClient(conn)
 		if s, err := client.ServerStats(t.Context()); err != nil || s.ClockHigh == nil {
 			t.Errorf("%s: %+v, %v", mode, s, err)

@@ -32,7 +32,7 @@ func TestCancelledUnderLoad(t *testing.T) {
 			if long := soak(t); long > 0 {
 				lasts = long / 10
 			}
-			random := seed(t)
+			random := pgtest.Seed(t)
 			db := pgtest.New(t)
 			db.Exec(t, "SELECT pgid.create_shards(0, 2)")
 			db.Exec(t, "SELECT pgid.create_pool('pool', 100, 107)")

@@ -35,7 +35,7 @@ func TestKilledClients(t *testing.T) {
 	db.Exec(t, "SELECT pgid.create_shards(0, 2)")
 	db.Exec(t, "SELECT pgid.create_pool($1, 100, 115)", childPool)
 	db.Exec(t, createItems(shards))
-	ledger, random := NewLedger(), seed(t)
+	ledger, random := NewLedger(), pgtest.Seed(t)
 	var group sync.WaitGroup
 	for i := range 2 {
 		lives := make([]time.Duration, rounds)

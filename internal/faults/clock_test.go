@@ -117,7 +117,7 @@ func TestClockWalksAtRandom(t *testing.T) {
 	if long := soak(t); long > 0 {
 		lasts = long / 10
 	}
-	random := seed(t)
+	random := pgtest.Seed(t)
 	db.Exec(t, "SELECT pgid.create_shard(0)")
 	db.Exec(t, createItems([]int{0}))
 	ledger := NewLedger()

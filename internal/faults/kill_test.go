@@ -48,7 +48,7 @@ func TestKilledServer(t *testing.T) {
 			f.add("inserts", insert(shards, 20))
 			f.add("next_ids", nextIDs(shards, 500))
 			f.add("reserve", reserve(shards))
-			random := seed(t)
+			random := pgtest.Seed(t)
 			for range kills {
 				before := ledger.total()
 				await(func() bool { return ledger.total() > before+500 })

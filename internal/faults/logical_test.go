@@ -58,7 +58,7 @@ func TestLogicalTakeover(t *testing.T) {
 	subscribe(t, node, target)
 	ledger := NewLedger()
 	s := serve(t, ledger, source, 4, Strict)
-	if _, err := pgid.NewClient(target.Pool).NextID(t.Context(), 5); sqlState(err) != "ID002" {
+	if _, err := pgid.NewClient(target.Pool).NextID(t.Context(), 5); pgtest.SQLState(err) != "ID002" {
 		t.Errorf("the target before the takeover: %v, want ID002", err)
 	}
 

@@ -120,7 +120,7 @@ func (p *pooled) work(ctx context.Context) error {
 		switch err := p.conn.QueryRow(ctx, "SELECT pgid.next_id()").Scan(&id); {
 		case err == nil:
 			return fmt.Errorf("with no setting of its own, it got %d of shard %d", id, id.Shard())
-		case sqlState(err) != "22023":
+		case pgtest.SQLState(err) != "22023":
 			return fmt.Errorf("with no setting of its own: %w, want SQLSTATE 22023", err)
 		}
 	}

@@ -62,7 +62,7 @@ func TestReplicaOldPrimary(t *testing.T) {
 		p.primary.Data, p.standby.Port))
 	follow(t, p.primary, p.standby)
 	p.app.Pool.Reset()
-	if _, err := old.NextID(t.Context(), 5); sqlState(err) != "25006" {
+	if _, err := old.NextID(t.Context(), 5); pgtest.SQLState(err) != "25006" {
 		t.Errorf("the old primary, as a standby: %v, want SQLSTATE 25006", err)
 	}
 	p.standby.Await(t, "SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'")

@@ -74,7 +74,7 @@ func lostLeases(t *testing.T, db *pgtest.Database, held []lease) {
 	db.Exec(t, "SELECT setval('pgid.lease_fence', nextval('pgid.lease_fence') + 1000000)")
 	var from, till int64
 	err := db.Pool.QueryRow(t.Context(), "SELECT from_tick, until_tick FROM pgid.acquire_lease('workers', 'me', 60000)").Scan(&from, &till)
-	if sqlState(err) != "ID006" {
+	if pgtest.SQLState(err) != "ID006" {
 		t.Errorf("before the forgotten window is over, the lease is granted from tick %d to %d: %v, want ID006", from, till, err)
 	}
 	pgtest.RequireNoLocks(t, db.URL)

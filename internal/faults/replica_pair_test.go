@@ -2,14 +2,11 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/nextid/postgres-ids/internal/pgtest"
 	"github.com/nextid/postgres-ids/pgid"
@@ -184,13 +181,4 @@ func drawDense(t *testing.T, book *Book, db *pgtest.Database, shard pgid.Shard) 
 	}
 	t.Fatalf("too slow a machine to draw 1024 IDs a millisecond for %s", length)
 	return all
-}
-
-// sqlState is the SQLSTATE of an error, "" if it has none.
-func sqlState(err error) string {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return pg.Code
-	}
-	return ""
 }

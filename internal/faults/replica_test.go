@@ -27,7 +27,7 @@ func TestReplicaSwitchover(t *testing.T) {
 	// The old primary comes back as a standby of the new one, and draws nothing.
 	follow(t, p.primary, p.standby)
 	old := p.primary.Open(t, "app")
-	if _, err := pgid.NewClient(old.Pool).NextID(t.Context(), 5); sqlState(err) != "25006" {
+	if _, err := pgid.NewClient(old.Pool).NextID(t.Context(), 5); pgtest.SQLState(err) != "25006" {
 		t.Errorf("a standby issued an ID: %v, want SQLSTATE 25006", err)
 	}
 	if n := pgtest.Query[int](t, old, "SELECT count(*) FROM pgid.shard_status WHERE last_id IS NOT NULL OR shard = 6"); n != 2 {

@@ -1,9 +1,7 @@
 package faults
 
 import (
-	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -25,17 +23,6 @@ func soak(t testing.TB) time.Duration {
 		t.Fatalf("%s=%q is not a duration, such as 10m", soakEnv, text)
 	}
 	return d
-}
-
-// seed is PGID_TEST_SEED, or a new one that is printed, to run a failure again.
-func seed(t testing.TB) *rand.Rand {
-	t.Helper()
-	s, err := strconv.ParseUint(os.Getenv("PGID_TEST_SEED"), 10, 64)
-	if err != nil {
-		s = uint64(time.Now().UnixNano())
-	}
-	t.Logf("PGID_TEST_SEED=%d", s)
-	return rand.New(rand.NewPCG(s, 0))
 }
 
 // await gives something half a minute to come true, for on a machine that is busy with other

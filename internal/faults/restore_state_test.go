@@ -60,7 +60,7 @@ func (s *installation) goesOn(t *testing.T, db *pgtest.Database) {
 	after := s.ledger.Book("after")
 	draw(t, after, db, 5, 500)
 	draw(t, after, db, 2, 500)
-	if _, err := pgid.NewClient(db.Pool).NextID(t.Context(), 3); sqlState(err) != "ID003" {
+	if _, err := pgid.NewClient(db.Pool).NextID(t.Context(), 3); pgtest.SQLState(err) != "ID003" {
 		t.Errorf("the retired shard: %v, want ID003", err)
 	}
 	var from int64
@@ -75,7 +75,7 @@ func (s *installation) goesOn(t *testing.T, db *pgtest.Database) {
 	if _, err := conn.Exec(t.Context(), "INSERT INTO photo DEFAULT VALUES"); err != nil {
 		t.Errorf("a role with INSERT: %v", err)
 	}
-	if _, err := conn.Exec(t.Context(), "SELECT pgid.advance_shard(5, 1)"); sqlState(err) != "42501" {
+	if _, err := conn.Exec(t.Context(), "SELECT pgid.advance_shard(5, 1)"); pgtest.SQLState(err) != "42501" {
 		t.Errorf("a role with INSERT calls advance_shard: %v, want SQLSTATE 42501", err)
 	}
 	kept(t, s.ledger, db)

@@ -63,7 +63,7 @@ func TestRestoreWithoutPrivileges(t *testing.T) {
 	conn := pgtest.Connect(t, to.As(guest))
 	try := func(what, sql, want string) {
 		t.Helper()
-		if _, err := conn.Exec(t.Context(), sql); sqlState(err) != want {
+		if _, err := conn.Exec(t.Context(), sql); pgtest.SQLState(err) != want {
 			t.Errorf("%s: %s: %v, want SQLSTATE %q", what, sql, err, want)
 		}
 	}

@@ -29,7 +29,7 @@ func TestRetireInterrupted(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			random := seed(t)
+			random := pgtest.Seed(t)
 			db := pgtest.New(t)
 			db.Exec(t, "SELECT pgid.create_shards(0, $1)", c.shards-1)
 			slowMotion(t, db, "5", c.slow...)

@@ -38,7 +38,7 @@ func TestSoak(t *testing.T) {
 	s := newSoaker(t, server, db)
 	defer s.fleet.stop()
 	s.addSources(shards)
-	random := seed(t)
+	random := pgtest.Seed(t)
 	for n, end := 0, time.Now().Add(lasts); time.Now().Before(end) && !t.Failed(); n++ {
 		s.inject(t, pick(random, n), random)
 	}

@@ -102,7 +102,23 @@ func (db *Database) Connect(t testing.TB) *pgx.Conn {
 // Connect opens a session on a URL, which ends with the test.
 func Connect(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
+	return connect(t, url, func(*pgx.ConnConfig) {})
+}
+
+// ConnectMode is Connect, in one of the ways that pgx has to execute a query.
+func ConnectMode(t testing.TB, url string, mode pgx.QueryExecMode) *pgx.Conn {
+	t.Helper()
+	return connect(t, url, func(config *pgx.ConnConfig) { config.DefaultQueryExecMode = mode })
+}
+
+func connect(t testing.TB, url string, set func(*pgx.ConnConfig)) *pgx.Conn {
+	t.Helper()
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatalf("pgtest: connect: %v", err)
+	}
+	set(config)
+	conn, err := pgx.ConnectConfig(t.Context(), config)
 	if err != nil {
 		t.Fatalf("pgtest: connect: %v", err)
 	}
