@@ -128,7 +128,7 @@ func (m *move) check(ctx context.Context) error {
 			return fmt.Errorf("%w; nothing was touched", err)
 		}
 		line.Show("waiting %s for the clock of the target to come up to the last ID of shard %d", early.left.Truncate(time.Second), m.shard)
-		if err := sleep(ctx, min(early.left, pollInterval)); err != nil {
+		if err := (pgid.SystemClock{}).Sleep(ctx, min(early.left, pollInterval)); err != nil {
 			return err
 		}
 	}
@@ -138,15 +138,6 @@ func (m *move) check(ctx context.Context) error {
 type earlyError struct {
 	error
 	left time.Duration
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // isOneDatabase asks the target for a lock that the source has just taken: whatever the

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/nextid/postgres-ids/internal/display"
+	"github.com/nextid/postgres-ids/pgid"
 )
 
 const pollInterval = 100 * time.Millisecond
@@ -94,7 +95,7 @@ func (m *move) waitForOthers(ctx context.Context) error {
 			return fmt.Errorf("after %s, transactions are still in flight at the source: %s: end them, or give them longer (--wait)", m.wait, flight)
 		}
 		line.Show("shard %d is retired; waited %s for transactions in flight: %s", m.shard, waited.Truncate(time.Second), flight)
-		if err := sleep(ctx, min(pollInterval, m.wait-waited)); err != nil {
+		if err := (pgid.SystemClock{}).Sleep(ctx, min(pollInterval, m.wait-waited)); err != nil {
 			return err
 		}
 		if now, prepared, err = transactions(ctx, m.source.conn); err != nil {

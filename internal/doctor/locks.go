@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/nextid/postgres-ids/pgid"
 )
 
 type holder struct {
@@ -52,10 +54,8 @@ func (e *exam) checkLocks(ctx context.Context) error {
 		if kept = still; len(kept) == 0 {
 			break
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(betweenLooks):
+		if err := (pgid.SystemClock{}).Sleep(ctx, betweenLooks); err != nil {
+			return err
 		}
 	}
 	for _, h := range kept {
